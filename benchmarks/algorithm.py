@@ -1,6 +1,7 @@
 """The paper's Algorithm 1, as implemented here, beside ``r2b.debias`` on Adult.
 
-``python -m benchmarks.algorithm`` writes benchmarks/results/algorithm.json. CPU seconds are counted,
+``python -m benchmarks.algorithm`` writes benchmarks/results/algorithm.json. CPU seconds are
+counted,
 so that other work on the machine does not matter; the least and the most of five calls.
 """
 

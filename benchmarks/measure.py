@@ -1,4 +1,6 @@
-"""How things are measured and written: least times of interleaved calls, peak memory, versions, rows."""
+"""How things are measured and written: least times of interleaved calls, peak memory, versions,
+rows.
+"""
 
 from __future__ import annotations
 

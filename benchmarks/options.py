@@ -1,6 +1,7 @@
 """What each option costs on the same table: other labels, weights, or prices on the model's scores.
 
-``python -m benchmarks.options`` prints the tables of docs/options.md: Adult, income and education by
+``python -m benchmarks.options`` prints the tables of docs/options.md: Adult, income and
+education by
 sex, logistic regression, three splits. Disparity is that of decisions on rows that are new to all.
 """
 

@@ -71,7 +71,9 @@ def line(found: dict[str, Any], most: float | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cases asked for; the exit status is 1 where a bound was missed and ``--check`` given."""
+    """Run the cases asked for; the exit status is 1 where a bound was missed and ``--check``
+    given.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", default="", help="the cases whose names contain this")
     parser.add_argument("--against", type=Path, help="the src folder of another version")

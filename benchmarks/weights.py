@@ -1,4 +1,5 @@
-"""Row weights: exact ones beside those of Kamiran and Calders, on Adult, and models trained on them.
+"""Row weights: exact ones beside those of Kamiran and Calders, on Adult, and models trained
+on them.
 
 ``python -m benchmarks.weights`` prints the tables of docs/weights.md.
 """

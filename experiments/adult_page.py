@@ -119,7 +119,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
             title = f"{LEARNERS[literal]}, p = {p:g}"
             panels.append(Panel(title, tuple(series), axis, chance))
         grid.append(tuple(panels))
-    under = "Predictions on test rows, 99 % intervals. p is the bias injected. Disparities on logarithmic axes."
+    under = (
+        "Predictions on test rows, 99 % intervals. p is the bias injected. Disparities on"
+        " logarithmic axes."
+    )
     title = "Adult: disparity, accuracy and error parity by method"
     return {"methods": Picture(title, under, tuple(grid))}
 

@@ -179,7 +179,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         ]
         axis = Axis("distance of the groups (%)", zero=True)
         panels.append(Panel(f"{size:,} rows per group", tuple(series), axis))
-    words = "The largest difference between their distribution functions, after repair on new rows; 99 % intervals. 0 is repaired."
+    words = (
+        "The largest difference between their distribution functions, after repair on new rows; 99"
+        " % intervals. 0 is repaired."
+    )
     along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
     title = "DP remover: how far groups lie apart, by bins"
     return {"distance": Picture(title, words, (tuple(panels),), along)}

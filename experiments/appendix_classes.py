@@ -132,13 +132,14 @@ def _growth(rows: Sequence[Row]) -> str:
             for classes in ends
         ]
         said.append(
-            f"{kind} classes: standardised disparity over sqrt(2 log 2L) goes from {few:.2f} to {many:.2f}, disparity itself from "
-            f"{levels[0]:.2f} to {levels[1]:.2f} %"
+            f"{kind} classes: standardised disparity over sqrt(2 log 2L) goes from {few:.2f} to"
+            f" {many:.2f}, disparity itself from {levels[0]:.2f} to {levels[1]:.2f} %"
         )
     return (
-        f"From {ends[0]} to {ends[1]} classes, {size:,} rows: {'; '.join(said)}. "
-        "With even classes the ratio rises towards 1: the order is sqrt(log L), as the paper says. With skewed ones it falls, since the "
-        "most frequent classes decide: the paper's order needs classes of like variance."
+        f"From {ends[0]} to {ends[1]} classes, {size:,} rows: {'; '.join(said)}. With even classes"
+        " the ratio rises towards 1: the order is sqrt(log L), as the paper says. With skewed ones"
+        " it falls, since the most frequent classes decide: the paper's order needs classes of"
+        " like variance."
     )
 
 

@@ -174,6 +174,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
         axis = Axis("seconds (log)", "log", floor=1e-6)
         panels.append(Panel(others, tuple(series), axis, along=along))
-    words = "One fit on one core, probabilities as labels; process time, median of ten; both axes logarithmic."
+    words = (
+        "One fit on one core, probabilities as labels; process time, median of ten; both axes"
+        " logarithmic."
+    )
     title = "Running time by rows, classes and groups"
     return {"growth": Picture(title, words, (tuple(panels),), Axis("size", "log"))}

@@ -53,7 +53,8 @@ def _sub_optimal(results: Results) -> Finding:
     return counted(
         brought,
         len(rows),
-        f"runs on Adult and the synthetic labels have disparity back after dividing, up to {100 * most:.1f} %",
+        "runs on Adult and the synthetic labels have disparity back after dividing, up to"
+        f" {100 * most:.1f} %",
     )
 
 
@@ -64,8 +65,9 @@ def _inequality(results: Results) -> Finding:
         for measure in ("change_over_excess", "printed_change_over_excess")
     )
     words = (
-        f"after the additive step, {within} of {len(rows)} runs keep to it with 1/n on the left, which makes the left side the change of a "
-        f"mean. As printed, without 1/n, {len(rows) - printed} exceed it: those whose row sums fall short of 1"
+        f"after the additive step, {within} of {len(rows)} runs keep to it with 1/n on the left,"
+        " which makes the left side the change of a mean. As printed, without 1/n,"
+        f" {len(rows) - printed} exceed it: those whose row sums fall short of 1"
     )
     return judged(printed == len(rows), words, partly=within == len(rows))
 
@@ -75,7 +77,10 @@ def _hoeffding(results: Results) -> Finding:
     ratio = sorted(
         row["hoeffding"] / row["sampled_excess"] for row in rows if row["sampled_excess"] > 0
     )
-    words = f"runs keep to the bound when every entry of H is drawn by itself; it is {ratio[len(ratio) // 2]:.0f} times what is seen"
+    words = (
+        "runs keep to the bound when every entry of H is drawn by itself; it is"
+        f" {ratio[len(ratio) // 2]:.0f} times what is seen"
+    )
     return counted(sum(row["sampled_excess"] <= row["hoeffding"] for row in rows), len(rows), words)
 
 
@@ -90,7 +95,10 @@ def _likely(results: Results) -> Finding:
         falls.append(found[1].mean < found[0].mean - (found[0].half_width or 0.0))
         said.append(f"L = {classes}: {found[0].mean:.1f} to {found[1].mean:.1f} %")
     drawn = largest(rows, "excess", method="OST", kind="Adult, injected")
-    words = f"the premise fails: OST's row sums are off by {100 * drawn:.0f} % on Adult at p = 0.5; disparity after dividing does not fall with "
+    words = (
+        f"the premise fails: OST's row sums are off by {100 * drawn:.0f} % on Adult at p = 0.5;"
+        " disparity after dividing does not fall with "
+    )
     return judged(all(falls), f"{words}four times the rows ({'; '.join(said)})", partly=any(falls))
 
 
@@ -112,7 +120,10 @@ def _equal_mass(results: Results) -> Finding:
 def _three_values(results: Results) -> Finding:
     rows = chosen(results["appendix_bins"], bins="equal_width", spread=0.001)
     values, distance = max(row["values_two_modes"] for row in rows), cell(rows, "distance_new_rows")
-    words = f"spread 0.001: the group of two modes keeps {values} values at most; the groups stay {distance.text()} % apart"
+    words = (
+        f"spread 0.001: the group of two modes keeps {values} values at most; the groups stay"
+        f" {distance.text()} % apart"
+    )
     return judged(values <= 3 and distance.mean > 40, words)
 
 
@@ -153,7 +164,10 @@ def _balance(results: Results) -> Finding:
         for classes in BALANCED
         for size in BALANCED_SIZES
     ]
-    words = f"the mean difference over sqrt(n / L) is {min(found):.2f} to {max(found):.2f} for 4 to 256 classes and 1,000 to 64,000 rows"
+    words = (
+        f"the mean difference over sqrt(n / L) is {min(found):.2f} to {max(found):.2f} for 4 to 256"
+        " classes and 1,000 to 64,000 rows"
+    )
     return judged(max(found) < 1.5 * min(found), words)
 
 
@@ -163,14 +177,20 @@ def _unreliable(results: Results) -> Finding:
         cell(chosen(rows, classes=classes, size=4_000), "relative_error").mean
         for classes in BALANCED
     ]
-    words = f"4,000 rows: a known difference of one class is measured off by {known[0]:.0f} % of it with 4 classes, {known[-1]:.0f} % with 256"
+    words = (
+        f"4,000 rows: a known difference of one class is measured off by {known[0]:.0f} % of it"
+        f" with 4 classes, {known[-1]:.0f} % with 256"
+    )
     return judged(known == sorted(known) and known[-1] > 2 * known[0], words)
 
 
 def _optimal(results: Results) -> Finding:
     rows = [row for row in cases(results["convergence"]) if row["tau"] == 6.0]
     worst = max(row["short_100"] for row in rows)
-    words = f"after 100 rounds with tau 6 the squared distance is within {100 * worst:.1g} % of the certified optimum in all {len(rows)} cases"
+    words = (
+        f"after 100 rounds with tau 6 the squared distance is within {100 * worst:.1g} % of the"
+        f" certified optimum in all {len(rows)} cases"
+    )
     return judged(worst < 1e-3, f"{words}; tests follow it to 1e-11 over 1,000 rounds with tau 0.5")
 
 
@@ -178,9 +198,18 @@ def _bound(results: Results) -> Finding:
     rows = results["guarantee"]
     seen = sum(row["parity"] <= row["printed"] for row in rows)
     case = COUNTEREXAMPLE
-    words = f"L = R = 2, one fixed f, n_0 = {case.n:,}, disparity {case.disparity:g}, ε = 0, δ = {case.delta:g}: the printed bound fails with "
-    words += f"probability {case.failure('printed'):.2e} (exact sum), the bound of the proof, with twice d and twice the root, with "
-    words += f"{case.failure('proven'):.0e}. In {seen} of {len(rows)} runs here the printed bound is above what is seen"
+    words = (
+        f"L = R = 2, one fixed f, n_0 = {case.n:,}, disparity {case.disparity:g}, ε = 0, δ ="
+        f" {case.delta:g}: the printed bound fails with "
+    )
+    words += (
+        f"probability {case.failure('printed'):.2e} (exact sum), the bound of the proof, with twice"
+        " d and twice the root, with "
+    )
+    words += (
+        f"{case.failure('proven'):.0e}. In {seen} of {len(rows)} runs here the printed bound is"
+        " above what is seen"
+    )
     return judged(case.failure("printed") <= case.delta, words)
 
 
@@ -191,7 +220,10 @@ def _light(results: Results) -> Finding:
         for labels in ("class", "soft")
     )
     descent = median_time(rows, labels="soft", size=10_000, solver="sgd")
-    words = f"100 rounds on 10,000 rows of 16 classes: {few:.2g} s for class labels, {many:.2g} s for distributions; by the paper's descent "
+    words = (
+        f"100 rounds on 10,000 rows of 16 classes: {few:.2g} s for class labels, {many:.2g} s for"
+        " distributions; by the paper's descent "
+    )
     return judged(
         max(few, many) < 1, f"{words}{100 * descent / 60:.0f} minutes on one core", partly=few < 1
     )
@@ -236,7 +268,8 @@ def _seconds(results: Results) -> Finding:
     words = f"{taken / 16:.2g} s per label and round on one CPU core"
     return Finding(
         UNTESTED,
-        f"no V100 was at hand; the same {STEPS:,} steps take {words}, the paper's {PAPER_SECONDS:g} s",
+        f"no V100 was at hand; the same {STEPS:,} steps take {words}, the paper's"
+        f" {PAPER_SECONDS:g} s",
     )
 
 
@@ -259,7 +292,10 @@ CLAIMS: Final = tuple(
         ),
         (
             "A.2",
-            "The change in the average predictions before and after normalization [is at most |1ᵀH1 - n| / n]",
+            (
+                "The change in the average predictions before and after normalization [is at most"
+                " |1ᵀH1 - n| / n]"
+            ),
             _inequality,
             _N,
         ),
@@ -271,8 +307,11 @@ CLAIMS: Final = tuple(
         ),
         (
             "A.2",
-            "The multi-label approach is likely to work well when all of the groups have a large number of training examples … and if "
-            "debiasing … behaves indeed like a random perturbation",
+            (
+                "The multi-label approach is likely to work well when all of the groups have a"
+                " large number of training examples … and if debiasing … behaves indeed like a"
+                " random perturbation"
+            ),
             _likely,
             _N,
         ),
@@ -284,8 +323,10 @@ CLAIMS: Final = tuple(
         ),
         (
             "B",
-            "the feature value will be mapped to one of three values only … the two distributions will be different, and the features are no "
-            "longer unbiased",
+            (
+                "the feature value will be mapped to one of three values only … the two"
+                " distributions will be different, and the features are no longer unbiased"
+            ),
             _three_values,
             ("appendix_bins",),
         ),
@@ -341,7 +382,10 @@ CLAIMS: Final = tuple(
         ),
         (
             "G",
-            "Training on a single NVIDIA V100 Tensor Core GPU takes approximately 5s per label in each round",
+            (
+                "Training on a single NVIDIA V100 Tensor Core GPU takes approximately 5s per label"
+                " in each round"
+            ),
             _seconds,
             ("appendix_time",),
         ),
@@ -349,7 +393,8 @@ CLAIMS: Final = tuple(
             "G",
             "Labels can be debiased in parallel in each round",
             untested(
-                "by construction: the classes of a round do not know of each other; here they are solved at once"
+                "by construction: the classes of a round do not know of each other; here they are"
+                " solved at once"
             ),
         ),
     )

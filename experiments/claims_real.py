@@ -49,9 +49,10 @@ def _rows(results: Results) -> Finding:
         name: encoded_columns(name) for name in ("mixed", "ordinal", "one-hot", "without income")
     }
     words = (
-        f"{n_all:,} rows and {classes} classes, {n_used:,} rows without a missing value. The coding of the 29 features is not described: "
-        f"texts as numbers give {columns['ordinal']}, as columns of 0 and 1 {columns['one-hot']}, and the mixed coding used here, chosen for "
-        f"it, {columns['mixed']}"
+        f"{n_all:,} rows and {classes} classes, {n_used:,} rows without a missing value. The coding"
+        f" of the 29 features is not described: texts as numbers give {columns['ordinal']}, as"
+        f" columns of 0 and 1 {columns['one-hot']}, and the mixed coding used here, chosen for it,"
+        f" {columns['mixed']}"
     )
     described = 29 in (columns["ordinal"], columns["one-hot"])
     sizes = (n_all, classes) == (48_842, 16)
@@ -64,13 +65,19 @@ def _injected(results: Results) -> Finding:
         for setting in on_adult(results, learners=("knn",))
     )
     close = [abs(one - 5.0) < 0.5, abs(other - 48.0) < 0.5]
-    words = f"{one:.1f} to {other:.1f} %: half of the labels are the sex, whatever the numbering of classes"
+    words = (
+        f"{one:.1f} to {other:.1f} %: half of the labels are the sex, whatever the numbering of"
+        " classes"
+    )
     return judged(all(close), words, partly=any(close))
 
 
 def _imbalance(results: Results) -> Finding:
     before, after = (np.exp(entropy(np.bincount(split_of(p, 0).y))) for p in (0.0, 0.5))
-    words = f"as many classes as {before:.1f} equally frequent ones before, {after:.1f} after (by entropy)"
+    words = (
+        f"as many classes as {before:.1f} equally frequent ones before, {after:.1f} after (by"
+        " entropy)"
+    )
     return judged(after < before, words)
 
 
@@ -99,8 +106,9 @@ def _most_cases(results: Results) -> Finding:
         parts.append(f"{setting.name}: {signed(gaps[nearest])} against {spoken(nearest)}")
     literal = list(on_adult(results, learners=("rf classifier", "knn")))
     words = (
-        f"lower than each of the five others in {won} of {len(settings)} settings (R2B minus the best other; {'; '.join(parts)}); with the "
-        f"forest as it comes in place of one per class, in {sum(map(_wins, literal))}"
+        f"lower than each of the five others in {won} of {len(settings)} settings (R2B minus the"
+        f" best other; {'; '.join(parts)}); with the forest as it comes in place of one per class,"
+        f" in {sum(map(_wins, literal))}"
     )
     return judged(won > len(settings) / 2, words, partly=won > 0)
 
@@ -116,7 +124,10 @@ def _top_k(results: Results) -> Finding:
             for gap in gaps:
                 if gap.mean > worst[0]:
                     worst = gap.mean, f"{measure.replace('_', '-')}, {setting.name}"
-    words = f"top-2 and top-3 accuracies of R2B are level with every multi-label method's; the largest loss is {worst[0]:.1f} points ({worst[1]})"
+    words = (
+        "top-2 and top-3 accuracies of R2B are level with every multi-label method's; the largest"
+        f" loss is {worst[0]:.1f} points ({worst[1]})"
+    )
     return counted(level, 2 * len(settings), words)
 
 
@@ -136,7 +147,8 @@ def _better_overall(results: Results) -> Finding:
             setting.difference("R2B", "BL", measure) for measure in ("parity", "tv_accuracy")
         )
         parts.append(
-            f"{setting.name}: disparity {signed(disparity)}, accuracy {signed(accuracy)} against the baseline"
+            f"{setting.name}: disparity {signed(disparity)}, accuracy {signed(accuracy)} against"
+            " the baseline"
         )
     return Finding(STAND_IN, f"{'; '.join(parts)}; {_of_our_models(results)}")
 
@@ -155,7 +167,8 @@ def _n_coco(results: Results) -> Finding:
     n = row["n_train"] + row["n_test"]
     return Finding(
         STAND_IN,
-        f"{n:,} photographs with a tag other than person, {row['n_classes']} classes, {row['n_features']} features",
+        f"{n:,} photographs with a tag other than person, {row['n_classes']} classes,"
+        f" {row['n_features']} features",
     )
 
 
@@ -195,9 +208,10 @@ def _at_least_as_well(results: Results) -> Finding:
     )
     stand_ins = list(on_stand_ins(results))
     words = (
-        f"no method is lower in {level} of {len(settings)} settings; in the others {' and '.join(sorted(fairer)) or 'none'} is. Its accuracy "
-        f"is not level with that of some multi-label method in {behind}. Stand-in data: no method is lower in {sum(map(_level, stand_ins))} "
-        f"of {len(stand_ins)}"
+        f"no method is lower in {level} of {len(settings)} settings; in the others"
+        f" {' and '.join(sorted(fairer)) or 'none'} is. Its accuracy is not level with that of some"
+        f" multi-label method in {behind}. Stand-in data: no method is lower in"
+        f" {sum(map(_level, stand_ins))} of {len(stand_ins)}"
     )
     return judged(level == len(settings), words, partly=level > 0)
 
@@ -210,7 +224,10 @@ def _outperforms(results: Results) -> Finding:
         found.append(won > 0)
         parts.append(f"{data} {won} of {len(settings)}")
     coco = _coco(results)
-    words = f"lower than each of the five others: {', '.join(parts)}; COCO (stand-in) {sum(map(_wins, coco))} of {len(coco)}"
+    words = (
+        f"lower than each of the five others: {', '.join(parts)}; COCO (stand-in)"
+        f" {sum(map(_wins, coco))} of {len(coco)}"
+    )
     return judged(all(found), words, partly=any(found))
 
 
@@ -240,8 +257,10 @@ def competitive(results: Results) -> Finding:
     near = {margin: sum(at_most(gap, margin) for gap in gaps) for margin in (0.5, MARGIN, 2.0)}
     plain = sum(not higher(gap) for gap in gaps)
     words = (
-        f"OST and R2B_0 are level with R2B in {near[MARGIN]} of {len(gaps)} comparisons ({near[0.5]} at a margin of 0.5 points, {near[2.0]} "
-        f"at 2), and without a clear difference in {plain}. Stand-in data: level in {sum(map(at_most, other))} of {len(other)}"
+        f"OST and R2B_0 are level with R2B in {near[MARGIN]} of {len(gaps)} comparisons"
+        f" ({near[0.5]} at a margin of 0.5 points, {near[2.0]} at 2), and without a clear"
+        f" difference in {plain}. Stand-in data: level in {sum(map(at_most, other))} of"
+        f" {len(other)}"
     )
     count = near[MARGIN]
     return judged(len(gaps) / 2 < count < len(gaps), words, partly=count > len(gaps) / 2)
@@ -255,7 +274,10 @@ def _not_guaranteed(results: Results) -> Finding:
     exact = max(
         row["label_parity"] for setting in papers_settings(results) for row in setting.rows["R2B"]
     )
-    words = f"their training labels keep a disparity of {100 * least:.1f} to {100 * most:.1f} % at epsilon 0, R2B's {100 * exact:.2f} % at most"
+    words = (
+        f"their training labels keep a disparity of {100 * least:.1f} to {100 * most:.1f} % at"
+        f" epsilon 0, R2B's {100 * exact:.2f} % at most"
+    )
     return judged(least > 1e-3, words)
 
 
@@ -307,8 +329,9 @@ def _scales(results: Results) -> Finding:
     )
     power = exponent(rows, "rows", "rounds")
     words = (
-        f"100 rounds: {large:.2g} s for a million class labels, which are 32 distinct rows. Distributions cannot be merged: {soft:.0f} s for "
-        f"30,000 rows of 16 classes, and time grows with the power {power:.1f} of the rows"
+        f"100 rounds: {large:.2g} s for a million class labels, which are 32 distinct rows."
+        f" Distributions cannot be merged: {soft:.0f} s for 30,000 rows of 16 classes, and time"
+        f" grows with the power {power:.1f} of the rows"
     )
     return judged(soft < 1, words, partly=power < 1.5)
 
@@ -334,7 +357,10 @@ CLAIMS: Final = (
             ("4.2", "Injection increases bias from about 0.05 to around 0.48", _injected, _A),
             (
                 "4.2, footnote",
-                "The baseline's disparity can differ from that of the data, whose noise a model can ignore",
+                (
+                    "The baseline's disparity can differ from that of the data, whose noise a model"
+                    " can ignore"
+                ),
                 _ignored,
                 _A,
             ),
@@ -373,7 +399,10 @@ CLAIMS: Final = (
             ),
             (
                 "4.2",
-                "It outperforms the others in some cases, such as the synthetic data, Adult and COCO",
+                (
+                    "It outperforms the others in some cases, such as the synthetic data, Adult and"
+                    " COCO"
+                ),
                 _outperforms,
                 _ALL,
             ),

@@ -36,7 +36,10 @@ def _stronger(results: Results) -> Finding:
     }
     lost = sum(higher(each.difference("R2B", "DPR")) for each in settings)
     counts = ", ".join(f"than {spoken(other)} in {n}" for other, n in won.items())
-    words = f"of {len(settings)} settings, R2B is lower {counts}; DPR, which needs the attribute at prediction, is lower than R2B in {lost}"
+    words = (
+        f"of {len(settings)} settings, R2B is lower {counts}; DPR, which needs the attribute at"
+        f" prediction, is lower than R2B in {lost}"
+    )
     labels = min(n for other, n in won.items() if other != "DPR")
     return judged(min(won.values()) == len(settings), words, partly=labels > len(settings) / 2)
 
@@ -47,8 +50,8 @@ def _features(results: Results) -> Finding:
         (learner, d): left_by_remover(grid, learner, d) for learner in LEARNERS for d in (10, 100)
     }
     words = "; ".join(
-        f"{LEARNERS[learner]}: DPR leaves {100 * shares[learner, 10]:.0f} % of the baseline's disparity with 10 features, "
-        f"{100 * shares[learner, 100]:.0f} % with 100"
+        f"{LEARNERS[learner]}: DPR leaves {100 * shares[learner, 10]:.0f} % of the baseline's"
+        f" disparity with 10 features, {100 * shares[learner, 100]:.0f} % with 100"
         for learner in LEARNERS
     )
     poorly = [shares[learner, 100] > 0.9 for learner in LEARNERS]
@@ -64,7 +67,10 @@ def _can_fail(results: Results) -> Finding:
         max(row["label_parity"] for row in results["synthetic"] if row["method"] in names)
         for names in (MULTI_LABEL, ("R2B",))
     )
-    words = f"at least one of them has more disparity than R2B in {failed} of {len(settings)} settings; their training labels keep up to "
+    words = (
+        f"at least one of them has more disparity than R2B in {failed} of {len(settings)} settings;"
+        " their training labels keep up to "
+    )
     return judged(
         failed > 2, f"{words}{100 * left:.1f} %, R2B's {100 * own:.2f} %", partly=failed > 0
     )
@@ -78,8 +84,14 @@ def _ost(results: Results) -> Finding:
     )
     before = max(row["before"] for row in rows)
     tried = max(row["divided"] for row in rows if row["kind"] != "drawn")
-    words = f"before normalising {before:.0e} at most; after it {synthetic:.3f} at most on the paper's data, {tried:.3f} on scores, stronger "
-    words += f"bias and Adult, {drawn:.3f} on tables drawn at random: bias comes back, but never {PAPER_AFTER}"
+    words = (
+        f"before normalising {before:.0e} at most; after it {synthetic:.3f} at most on the paper's"
+        f" data, {tried:.3f} on scores, stronger "
+    )
+    words += (
+        f"bias and Adult, {drawn:.3f} on tables drawn at random: bias comes back, but never"
+        f" {PAPER_AFTER}"
+    )
     return judged(
         synthetic > PAPER_AFTER and before < PAPER_BEFORE,
         words,
@@ -95,7 +107,10 @@ def _fifty(results: Results) -> Finding:
     rows = _runs(results)
     near = sum(off_by(row, 50) <= CLOSE for row in rows)
     worst = max(off_by(row, 50) for row in rows)
-    words = f"after 50 rounds {near} of {len(rows)} runs are within {100 * CLOSE:g} points of where they converge to, the worst "
+    words = (
+        f"after 50 rounds {near} of {len(rows)} runs are within {100 * CLOSE:g} points of where"
+        " they converge to, the worst "
+    )
     return judged(near == len(rows), f"{words}{100 * worst:.1f} points away", partly=near > 0)
 
 
@@ -108,8 +123,14 @@ def _hundred(results: Results) -> Finding:
     ]
     sizes = [len(chosen(held, target=target)) for target in ("free", "population")]
     worst = max(row["short_100"] for row in held)
-    words = f"disparity: {near} of {len(rows)} runs within {100 * CLOSE:g} points after 100. Squared distance: further than 0.1 % from the "
-    words += f"optimum in {far[0]} of {sizes[0]} cases with the mean free, {far[1]} of {sizes[1]} pinned, {100 * worst:.1f} % at most"
+    words = (
+        f"disparity: {near} of {len(rows)} runs within {100 * CLOSE:g} points after 100. Squared"
+        " distance: further than 0.1 % from the "
+    )
+    words += (
+        f"optimum in {far[0]} of {sizes[0]} cases with the mean free, {far[1]} of {sizes[1]}"
+        f" pinned, {100 * worst:.1f} % at most"
+    )
     return judged(near == len(rows) and not sum(far), words, partly=near > 0.9 * len(rows))
 
 
@@ -125,7 +146,10 @@ def _nothing_added(results: Results) -> Finding:
         )
 
     runs = [f"{sum(added([row]) > 1e-9 for row in rows)} of {len(rows)}" for rows in (free, pinned)]
-    words = f"disparity rises above the data's in {runs[0]} runs that begin below epsilon, and in {runs[1]} with the mean pinned"
+    words = (
+        f"disparity rises above the data's in {runs[0]} runs that begin below epsilon, and in"
+        f" {runs[1]} with the mean pinned"
+    )
     return judged(bool(free) and added(free) <= 1e-9, words)
 
 
@@ -149,7 +173,10 @@ def _overlap(results: Results) -> Finding:
     dropped = sum(
         mean(*case, 10, 64) < min(mean(*case, 10, 16), mean(*case, 100, 64)) for case in cases
     )
-    words = "cases (learner; BL or R2B) in which 64 classes with 10 features are the least accurate; kNN "
+    words = (
+        "cases (learner; BL or R2B) in which 64 classes with 10 features are the least accurate;"
+        " kNN "
+    )
     few, far = mean("knn", "BL", 10, 64), mean("knn", "BL", 100, 64)
     return counted(dropped, len(cases), f"{words}{few:.0f} against {far:.0f} % with 100 features")
 
@@ -182,18 +209,27 @@ CLAIMS: Final = tuple(
         ),
         (
             "4.1",
-            "One possible explanation: the multivariate distribution function converges more slowly",
+            (
+                "One possible explanation: the multivariate distribution function converges more"
+                " slowly"
+            ),
             untested("an explanation; DPR estimates one feature at a time"),
         ),
         (
             "4.1",
-            "The multi-label approach can also fail in several cases, because normalization impacts bias",
+            (
+                "The multi-label approach can also fail in several cases, because normalization"
+                " impacts bias"
+            ),
             _can_fail,
             _S,
         ),
         (
             "4.1",
-            "OST reduces DP in the training labels below 0.01, but bias increases to over 0.22 following normalization",
+            (
+                "OST reduces DP in the training labels below 0.01, but bias increases to over 0.22"
+                " following normalization"
+            ),
             _ost,
             ("normalising",),
         ),
@@ -206,7 +242,10 @@ CLAIMS: Final = tuple(
         ),
         (
             "4.1",
-            "When the bias of the data is smaller than ε, the algorithm does not introduce additional bias",
+            (
+                "When the bias of the data is smaller than ε, the algorithm does not introduce"
+                " additional bias"
+            ),
             _nothing_added,
             ("rounds",),
         ),
@@ -218,7 +257,10 @@ CLAIMS: Final = tuple(
         ),
         (
             "F",
-            "The drop in accuracy with 64 classes and 10 features is expected because the classes overlap",
+            (
+                "The drop in accuracy with 64 classes and 10 features is expected because the"
+                " classes overlap"
+            ),
             _overlap,
             _S,
         ),

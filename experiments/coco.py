@@ -181,7 +181,8 @@ def section(rows: Sequence[Row]) -> str:
             _STAND_IN.format(n=f"{n:,}", classes=first["n_classes"], features=first["n_features"]),
         )
     parts.append(
-        f"Read: {first['source']}; {first['n_train']:,} images to train, {first['n_test']:,} to test."
+        f"Read: {first['source']}; {first['n_train']:,} images to train, {first['n_test']:,} to"
+        " test."
     )
     parts += [f"### p = {p:g}\n\n{words(rows, p)}\n\n{table(rows, p)}" for p in (0.0, 0.5)]
     return "\n\n".join(parts)
@@ -192,8 +193,9 @@ def words(rows: Sequence[Row], p: float) -> str:
     ours, left = _cell(rows, "data_parity", p, "BL"), _cell(rows, "label_parity", p, "R2B")
     chance = _cell(rows, "chance", p, "R2B")
     return (
-        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after R2B {left.mean:.2g} %. With gender "
-        f"assigned at random, the same predictions have a disparity of {chance.mean:.1f} %, which so few test images show by chance."
+        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after"
+        f" R2B {left.mean:.2g} %. With gender assigned at random, the same predictions have a"
+        f" disparity of {chance.mean:.1f} %, which so few test images show by chance."
     )
 
 

@@ -100,7 +100,10 @@ def _resnet50() -> tuple[Any, Callable[[Path], Any]]:
     except ImportError as error:
         raise MissingExtraError(
             "torchvision is not installed, and ResNet-50 comes with it.",
-            remedy="Install it with: pip install torchvision; or put a file of features beside the annotations.",
+            remedy=(
+                "Install it with: pip install torchvision; or put a file of features beside the"
+                " annotations."
+            ),
             library="torchvision",
         ) from error
     weights = models.ResNet50_Weights.IMAGENET1K_V1

@@ -63,9 +63,10 @@ def labels_of(table: str) -> tuple[Any, Any]:
         return y, np.char.add(np.char.add(sex.astype(str), " "), adult["race"].astype(str))
     if table == "Adult, injected":
         order = adult.education_order
-        return np.where(
-            rng.random(len(y)) < 0.5, np.where(sex == "Male", order[1], order[0]), y
-        ), sex
+        return (
+            np.where(rng.random(len(y)) < 0.5, np.where(sex == "Male", order[1], order[0]), y),
+            sex,
+        )
     return y, sex
 
 
@@ -192,7 +193,10 @@ def _rounds(rows: Sequence[Row]) -> str:
         "disparity after 100, %",
         "rounds to 0.1 %",
     ]
-    return f"### By round, epsilon 0\n\nHow far the squared distance is from the optimum's, in % of it:\n\n{markdown(head, body)}"
+    return (
+        "### By round, epsilon 0\n\nHow far the squared distance is from the optimum's, in % of"
+        f" it:\n\n{markdown(head, body)}"
+    )
 
 
 def _raw(rows: Sequence[Row]) -> str:
@@ -204,11 +208,14 @@ def _raw(rows: Sequence[Row]) -> str:
     )
     beyond = max((row["raw_parity"] - row["epsilon"] for row in loose), default=0.0)
     return (
-        f"Over all {len(exact)} runs with epsilon 0, Z has a disparity of at most {max(row['raw_parity'] for row in exact):.0e} in each of "
-        f"the 100 rounds, while the labels that are returned have up to {100 * max(row['parity_100'] for row in exact):.2g} % after the "
-        f"last. The lowest entry of a Z after 100 rounds is {min(row['lowest_entry'] for row in rows):.3f}. With epsilon above 0, Z may "
-        f"have more disparity than epsilon on the way, by up to {100 * max(0.0, beyond):.1f} points"
-        f"{' but never more than the data' if over <= 1e-12 else ''}: step 2(b) mixes classes whose means differ by epsilon."
+        f"Over all {len(exact)} runs with epsilon 0, Z has a disparity of at most"
+        f" {max(row['raw_parity'] for row in exact):.0e} in each of the 100 rounds, while the"
+        f" labels that are returned have up to {100 * max(row['parity_100'] for row in exact):.2g}"
+        " % after the last. The lowest entry of a Z after 100 rounds is"
+        f" {min(row['lowest_entry'] for row in rows):.3f}. With epsilon above 0, Z may have more"
+        f" disparity than epsilon on the way, by up to {100 * max(0.0, beyond):.1f}"
+        f" points{' but never more than the data' if over <= 1e-12 else ''}: step 2(b) mixes"
+        " classes whose means differ by epsilon."
     )
 
 
@@ -233,7 +240,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
             series.append(Series(f"tau {tau:g}", worst))
         axis = Axis("off in squared distance (%)", "log", floor=1e-4)
         panels.append(Panel(title, tuple(series), axis))
-    words = "Epsilon 0, the furthest of five tables; one line for each tau. What is below 0.0001 % stands at the edge; both axes logarithmic."
+    words = (
+        "Epsilon 0, the furthest of five tables; one line for each tau. What is below 0.0001 %"
+        " stands at the edge; both axes logarithmic."
+    )
     along = Axis("ADMM rounds", "log", tuple(map(float, rounds)))
     title = "How far the rounds of Algorithm 1 are from the optimum"
     return {"rounds": Picture(title, words, (tuple(panels),), along)}

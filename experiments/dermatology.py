@@ -217,10 +217,11 @@ def section(rows: Sequence[Row]) -> str:
 def _facts(rows: Sequence[Row]) -> str:
     row, parity = rows[0], cell(rows[:1], "data_parity")
     return (
-        f"About {row['n_train']:,} rows to train, {row['n_tune']:,} to tune, {row['n_test']:,} to test. {row['n_left_out']:,} rows are "
-        "left out: age, sex or label unknown, or an age outside the buckets. "
-        f"{row['n_classes']} classes, 8 groups, the smallest with {min(each['smallest_group'] for each in rows)} test rows. "
-        f"Disparity of all labels: {parity.text()} % (paper 9)."
+        f"About {row['n_train']:,} rows to train, {row['n_tune']:,} to tune, {row['n_test']:,} to"
+        f" test. {row['n_left_out']:,} rows are left out: age, sex or label unknown, or an age"
+        f" outside the buckets. {row['n_classes']} classes, 8 groups, the smallest with"
+        f" {min(each['smallest_group'] for each in rows)} test rows. Disparity of all labels:"
+        f" {parity.text()} % (paper 9)."
     )
 
 
@@ -292,7 +293,8 @@ def _account(rows: Sequence[Row]) -> str:
         )
         words = "training labels" if use == "training" else "scores"
         said.append(
-            f"fair {words} take the disparity from {before:.1f} to {after:.1f} % and top-1 from {top_before:.1f} to {top_after:.1f} %"
+            f"fair {words} take the disparity from {before:.1f} to {after:.1f} % and top-1 from"
+            f" {top_before:.1f} to {top_after:.1f} %"
         )
     return f"In short, by the exact method: {'; '.join(said)}."
 

@@ -169,7 +169,10 @@ def run_of(experiment: Experiment, configuration: Configuration, seed: int) -> R
     ]
     if wrong:
         problem = f"The configuration of {experiment.name!r} has {', '.join(map(repr, wrong))}."
-        remedy = f"Use text, numbers, True, False or None under other names than {', '.join(OWN_COLUMNS)}."
+        remedy = (
+            "Use text, numbers, True, False or None under other names than"
+            f" {', '.join(OWN_COLUMNS)}."
+        )
         raise ParameterError(problem, remedy=remedy, experiment=experiment.name, names=wrong)
     return Run(
         experiment.name, experiment.revision, json.dumps(configuration, sort_keys=True), int(seed)

@@ -249,7 +249,10 @@ def paired_points(
     return tuple(found)
 
 
-PAIRED: Final = "Test rows, mean over splits. Intervals (99 %) are of the difference from R2B within a split; R2B itself has none."
+PAIRED: Final = (
+    "Test rows, mean over splits. Intervals (99 %) are of the difference from R2B within a split;"
+    " R2B itself has none."
+)
 
 
 def paired_picture(

@@ -164,10 +164,13 @@ def _settings(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 def _counterexample() -> str:
     case = COUNTEREXAMPLE
     return (
-        f"**As printed the proposition is false.** Two classes and two groups of {case.n:,} rows, one fixed f that puts {100 * case.low:.0f} % of "
-        f"one group and {100 * case.high:.0f} % of the other into class 1, its labels debiased with epsilon 0: d is 0, and the true disparity "
-        f"of {case.disparity:g} is above the printed bound with probability {case.failure('printed'):.3e}, more than delta = {case.delta:g} "
-        f"(an exact sum over binomial counts). It is above the bound of the proof with probability {case.failure('proven'):.0e}."
+        f"**As printed the proposition is false.** Two classes and two groups of {case.n:,} rows,"
+        f" one fixed f that puts {100 * case.low:.0f} % of one group and {100 * case.high:.0f} % of"
+        " the other into class 1, its labels debiased with epsilon 0: d is 0, and the true"
+        f" disparity of {case.disparity:g} is above the printed bound with probability"
+        f" {case.failure('printed'):.3e}, more than delta = {case.delta:g} (an exact sum over"
+        " binomial counts). It is above the bound of the proof with probability"
+        f" {case.failure('proven'):.0e}."
     )
 
 
@@ -187,10 +190,12 @@ def _account(rows: Sequence[Row]) -> str:
         most = max(terms, key=lambda name: terms[name])
         said.append(f"{most} for the {spoken} ({terms[most]:.0f} % on average)")
     return (
-        f"The disparity seen is below the printed bound in {below} of {len(rows)} runs; the bound is {ratio[len(ratio) // 2]:.0f} times what "
-        f"is seen in the median, and says nothing (the proven one is 100 % or more) in {vacuous}. Its largest term is {', '.join(said)}: "
-        "kNN with five neighbours follows random signs, and no learner fits fair labels that depend on a group it cannot see. As a reason "
-        "why fair labels help, the bound of the proof stands; as a number, it promises little here."
+        f"The disparity seen is below the printed bound in {below} of {len(rows)} runs; the bound"
+        f" is {ratio[len(ratio) // 2]:.0f} times what is seen in the median, and says nothing (the"
+        f" proven one is 100 % or more) in {vacuous}. Its largest term is {', '.join(said)}: kNN"
+        " with five neighbours follows random signs, and no learner fits fair labels that depend"
+        " on a group it cannot see. As a reason why fair labels help, the bound of the proof"
+        " stands; as a number, it promises little here."
     )
 
 

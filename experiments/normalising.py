@@ -229,8 +229,9 @@ def _found(rows: Sequence[Row]) -> str:
     )
     tried = max(row["divided"] for row in chosen(rows, method="OST") if row["kind"] != "drawn")
     return (
-        f"On the paper's data OST ends at most at {synthetic:.3f}; the largest of everything else but drawn tables is {tried:.3f}, of drawn "
-        f"tables {drawn:.3f}. OST is solved exactly here; a solver that has not converged can leave anything."
+        f"On the paper's data OST ends at most at {synthetic:.3f}; the largest of everything else"
+        f" but drawn tables is {tried:.3f}, of drawn tables {drawn:.3f}. OST is solved exactly"
+        " here; a solver that has not converged can leave anything."
     )
 
 
@@ -271,12 +272,15 @@ def _account(rows: Sequence[Row]) -> str:
     pinned = max(row["excess"] for row in rows if row["method"] != "OST")
     ost = largest(rows, "excess", method="OST")
     return (
-        f"The bound holds in {kept} of {len(rows)} runs for a perturbation with mean 0, and is {ratio[len(ratio) // 2]:.0f} times what is "
-        "seen (median): it has L in place of the spread of a row sum. The methods are no such perturbation. HTO and R2B_0 pin every "
-        f"class to its overall mean, so that the means of a group add up to 1 (excess {pinned:.0e}) and the additive step changes no mean "
-        "at all, whatever the number of rows; what they lose, they lose by dividing. OST chooses its own means, which add up to 1 only by "
-        f"chance: its excess reaches {100 * ost:.0f} % and does not fall with n. As it is the same in all groups, the additive step still "
-        "keeps parity. The argument explains success of the additive step, and not of the division that the baselines use."
+        f"The bound holds in {kept} of {len(rows)} runs for a perturbation with mean 0, and is"
+        f" {ratio[len(ratio) // 2]:.0f} times what is seen (median): it has L in place of the"
+        " spread of a row sum. The methods are no such perturbation. HTO and R2B_0 pin every class"
+        f" to its overall mean, so that the means of a group add up to 1 (excess {pinned:.0e}) and"
+        " the additive step changes no mean at all, whatever the number of rows; what they lose,"
+        " they lose by dividing. OST chooses its own means, which add up to 1 only by chance: its"
+        f" excess reaches {100 * ost:.0f} % and does not fall with n. As it is the same in all"
+        " groups, the additive step still keeps parity. The argument explains success of the"
+        " additive step, and not of the division that the baselines use."
     )
 
 

@@ -102,7 +102,8 @@ def crossed(ages: ArrayLike, sexes: Iterable[Any]) -> Array:
         row = int(outside[0])
         age = float(np.asarray(ages, dtype=np.float64)[row])
         raise InputError(
-            f"Row {row} has the age {age:g}, and {len(outside)} rows in all lie outside {BUCKETS[0][0]} to {BUCKETS[-1][1] - 1}.",
+            f"Row {row} has the age {age:g}, and {len(outside)} rows in all lie outside"
+            f" {BUCKETS[0][0]} to {BUCKETS[-1][1] - 1}.",
             remedy="Leave such rows out, or debias them as a group of their own.",
             row=row,
             value=age,

@@ -81,9 +81,11 @@ def _small(experiment: Experiment, rows: Sequence[Row]) -> str:
     for (text,), found in grouped(rows, "configuration").items():
         known = [settings[text].get(name) for name in varied]
         means = [
-            f"{cell(found, measure, 1.0).mean:.3g}"
-            if any(row.get(measure) is not None for row in found)
-            else ""
+            (
+                f"{cell(found, measure, 1.0).mean:.3g}"
+                if any(row.get(measure) is not None for row in found)
+                else ""
+            )
             for measure in measures
         ]
         lines.append([*("" if value is None else str(value) for value in known), *means])
@@ -163,17 +165,26 @@ def _filled(paragraph: str) -> str:
 
 
 def _adult(rows: Sequence[Row]) -> str:
-    marks = "✓ where the 99 % intervals overlap (the paper's rounding added), ✗ where they do not; **bold** by the paper's rule."
+    marks = (
+        "✓ where the 99 % intervals overlap (the paper's rounding added), ✗ where they do not;"
+        " **bold** by the paper's rule."
+    )
     return "\n\n".join(
         [
             f"## Adult\n\n{adult_page.choices(rows)}",
-            f"Disparity of the training labels: {adult_page.data_words(rows)}. Each cell has our number and the paper's in brackets: {marks}",
+            (
+                f"Disparity of the training labels: {adult_page.data_words(rows)}. Each cell has"
+                f" our number and the paper's in brackets: {marks}"
+            ),
             *(
                 f"### {adult_page.TITLES[measure]}\n\n{adult_page.table(rows, measure)}"
                 for measure in ("parity", "top_1")
             ),
             f"### Numbers of the paper within the intervals\n\n{adult_page.counts(rows)}",
-            "Top-2 and top-3 accuracy, error parity and methods that the paper does not have: `results/adult.md`.",
+            (
+                "Top-2 and top-3 accuracy, error parity and methods that the paper does not have:"
+                " `results/adult.md`."
+            ),
             f"### What differs, and what was tried\n\n{differences(rows)}",
         ]
     )
@@ -186,13 +197,17 @@ def _coco(rows: Sequence[Row]) -> str:
         for p in (0.0, 0.5)
     )
     said = coco.section(rows).split("\n\n", 1)[0]
-    more = "Choices, and top-1 to top-3: `results/coco.md`. Two skin tables stand in for dermatology: `results/dermatology.md`."
+    more = (
+        "Choices, and top-1 to top-3: `results/coco.md`. Two skin tables stand in for dermatology:"
+        " `results/dermatology.md`."
+    )
     return f"## COCO, on available images\n\n{said}\n\n{tables}\n\n{more}"
 
 
 def _figures(there: Results) -> str:
     parts = [
-        "## Figures and grids\n\nThe tables of every experiment are in `results/`, written from the Parquet file of the same name. Every figure has its numbers in its description."
+        "## Figures and grids\n\nThe tables of every experiment are in `results/`, written from the"
+        " Parquet file of the same name. Every figure has its numbers in its description."
     ]
     for name, rows in there.items():
         experiment = find(name)

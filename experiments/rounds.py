@@ -98,7 +98,10 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _account(rows: Sequence[Row]) -> str:
     near = {t: sum(off_by(row, t) <= CLOSE for row in rows) for t in (20, 50, 100)}
-    return f"Within {100 * CLOSE:g} points: {', '.join(f'{found} of {len(rows)} runs after {t} rounds' for t, found in near.items())}."
+    return (
+        f"Within {100 * CLOSE:g} points:"
+        f" {', '.join(f'{found} of {len(rows)} runs after {t} rounds' for t, found in near.items())}."
+    )
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -127,6 +130,9 @@ def _picture(rows: Sequence[Row], title: str) -> Picture:
             ]
             panels.append(Panel(f"{classes} classes, {size:,} rows each", tuple(series), axis))
         grid.append(tuple(panels))
-    words = "One line for each epsilon; round 0 is the data. Mean over seeds with 99 % intervals. Axes are logarithmic above 1."
+    words = (
+        "One line for each epsilon; round 0 is the data. Mean over seeds with 99 % intervals. Axes"
+        " are logarithmic above 1."
+    )
     along = Axis("ADMM rounds", "symlog", (0.0, 1.0, 10.0, 100.0))
     return Picture(title, words, tuple(grid), along, legend=True)

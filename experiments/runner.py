@@ -149,14 +149,18 @@ def reproduce(
         left = elapsed / number * (len(missing) - number)
         tell(Progress(name, before + number, len(plan), elapsed, left))
     if missing:
-        # Whatever order rows finished in, equal results are equal files; rows of other plans follow.
+        # Whatever order rows finished in, equal results are equal files; rows of other plans
+        # follow.
         first = [rows[run.identity] for run in plan if run.identity in rows]
         others = [row for key, row in rows.items() if key not in wanted]
         others.sort(key=lambda row: (row["seed"], row["configuration"]))
         journal.settle(folder, name, [*first, *others])
     if failures:
         run, words = failures[0]
-        problem = f"{len(failures)} of the runs of {name!r} failed; the first, {run.configuration} with seed {run.seed}, said:\n{words}"
+        problem = (
+            f"{len(failures)} of the runs of {name!r} failed; the first, {run.configuration} with"
+            f" seed {run.seed}, said:\n{words}"
+        )
         remedy = "The other rows are kept: correct this and call again."
         raise RunFailedError(problem, remedy=remedy, n_failed=len(failures))
     found = [rows[run.identity] for run in plan]
@@ -184,7 +188,10 @@ def _row_of(run: Run, data: Path | None) -> Row:
         measures = find(run.experiment).run(settings, run.seed, data)
     twice = sorted(set(settings) & set(measures))
     if twice:
-        problem = f"A run of {run.experiment!r} measures {', '.join(map(repr, twice))}, which its configuration has too."
+        problem = (
+            f"A run of {run.experiment!r} measures {', '.join(map(repr, twice))}, which its"
+            " configuration has too."
+        )
         raise ParameterError(problem, remedy="Give the measure another name.", names=twice)
     own: Row = {IDENTITY: run.identity, **vars(run)}
     own["versions"] = json.dumps(_versions(), sort_keys=True)

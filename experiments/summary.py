@@ -46,9 +46,12 @@ def section(results: Results) -> str:
         )
         complete, kept = found[None], found["kept"]
         lines.append(
-            f"Of the paper's numbers on Adult, {complete[2]} of {complete[3]} have a 99 % interval that overlaps with ours (disparities "
-            f"{complete[0]} of {complete[1]}) on the rows without a missing value, and {kept[2]} of {kept[3]} (disparities {kept[0]} of "
-            f"{kept[1]}) on all rows, where the forest per class has {per_class_on_all_rows(rows)}. The paper's rule for boldface picks its method in {same} of {len(SETTINGS)} settings."
+            f"Of the paper's numbers on Adult, {complete[2]} of {complete[3]} have a 99 % interval"
+            f" that overlaps with ours (disparities {complete[0]} of {complete[1]}) on the rows"
+            f" without a missing value, and {kept[2]} of {kept[3]} (disparities {kept[0]} of"
+            f" {kept[1]}) on all rows, where the forest per class has"
+            f" {per_class_on_all_rows(rows)}. The paper's rule for boldface picks its method in"
+            f" {same} of {len(SETTINGS)} settings."
         )
     return f"## In short\n\n{_WORDS}\n\n" + "\n\n".join(lines)
 

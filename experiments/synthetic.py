@@ -293,14 +293,16 @@ def _claims(grid: Grid) -> str:
             for rows in settings
         )
         lines.append(
-            f"- {spoken(method)} has less disparity than the baseline and each of OST, HTO and R2B_0 in {len(on_labels)} of {len(grid)} "
-            f"settings, and than the DP remover too in {overall}; the DP remover, which needs the attribute of every row at prediction, has "
-            f"less in {lost}. Its accuracy is level with each of OST, HTO and R2B_0 in {level}."
+            f"- {spoken(method)} has less disparity than the baseline and each of OST, HTO and"
+            f" R2B_0 in {len(on_labels)} of {len(grid)} settings, and than the DP remover too in"
+            f" {overall}; the DP remover, which needs the attribute of every row at prediction, has"
+            f" less in {lost}. Its accuracy is level with each of OST, HTO and R2B_0 in {level}."
         )
     for features in sorted({setting[1] for setting in grid}):
         left = left_by_remover(grid, "knn", features)
         lines.append(
-            f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the baseline's disparity, on average."
+            f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the"
+            " baseline's disparity, on average."
         )
     return "\n".join([*lines, *([_visible_words(settings)] if VISIBLE in _methods(grid) else [])])
 
@@ -315,9 +317,11 @@ def _visible_words(settings: Sequence[dict[str, list[Row]]]) -> str:
     )
     costs = sorted(paired(rows["R2B"], rows[VISIBLE], "top_1").mean for rows in settings)
     return (
-        f"- Labels by visible groups leave {100 * ratios[len(ratios) // 2]:.0f} % of R2B's disparity in the median over {len(settings)} "
-        f"settings, have less disparity than every other method in {better}, and cost {costs[len(costs) // 2]:.1f} points of accuracy more in "
-        f"the median ({costs[-1]:.1f} at most): where features show the group, fair predictions must leave the class."
+        f"- Labels by visible groups leave {100 * ratios[len(ratios) // 2]:.0f} % of R2B's"
+        f" disparity in the median over {len(settings)} settings, have less disparity than every"
+        f" other method in {better}, and cost {costs[len(costs) // 2]:.1f} points of accuracy more"
+        f" in the median ({costs[-1]:.1f} at most): where features show the group, fair predictions"
+        " must leave the class."
     )
 
 

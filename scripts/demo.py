@@ -122,17 +122,30 @@ def account() -> Iterator[str]:
     begun = time.perf_counter()
     adult = r2b.datasets.load_adult()
     y = adult["education"]
-    yield f"r2b {r2b.__version__}: the closest labels in demographic parity, with a proof on every run"
+    yield (
+        f"r2b {r2b.__version__}: the closest labels in demographic parity, with a proof on"
+        " every run"
+    )
     yield ""
-    yield f"Data: Adult, {len(y):,} people of the 1994 census of the United States (UCI, CC BY 4.0)."
-    yield f"Label: education, {len(np.unique(y))} classes. Nothing is downloaded; the rows come with the package."
-    yield "Disparity: the largest difference between two groups in the share of a class. 0 is parity."
+    yield (
+        f"Data: Adult, {len(y):,} people of the 1994 census of the United States (UCI, CC BY 4.0)."
+    )
+    yield (
+        f"Label: education, {len(np.unique(y))} classes. Nothing is downloaded; the rows come with"
+        " the package."
+    )
+    yield (
+        "Disparity: the largest difference between two groups in the share of a class. 0 is parity."
+    )
     yield "Education is ordered: moving a label by one level costs least."
     for number, question in enumerate(QUESTIONS, start=1):
         attributes = {name: adult[name] for name in question.attributes}
         yield from _answer(number, question, adult, attributes)
     yield ""
-    yield f"Everything above, from reading the file to the last line: {time.perf_counter() - begun:.2f} s."
+    yield (
+        "Everything above, from reading the file to the last line:"
+        f" {time.perf_counter() - begun:.2f} s."
+    )
 
 
 def _answer(
@@ -162,35 +175,62 @@ def _audit(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> It
     names = [str(name).replace("sex=", "").replace("race=", "") for name in found.groups]
     worst = np.argsort(-gaps, kind="stable")[:_SHOWN_CLASSES]
     small = int(np.argmin(found.weights))
-    yield f"{len(found.classes)} classes, {len(names)} groups; the smallest group is {names[small]}, {found.weights[small]:,.0f} people."
-    yield f"Disparity is {_percent(gaps.max())}, at {found.classes[worst[0]]}. The {len(worst)} classes with the largest gaps:"
+    yield (
+        f"{len(found.classes)} classes, {len(names)} groups; the smallest group is {names[small]},"
+        f" {found.weights[small]:,.0f} people."
+    )
+    yield (
+        f"Disparity is {_percent(gaps.max())}, at {found.classes[worst[0]]}. The {len(worst)}"
+        " classes with the largest gaps:"
+    )
     yield ""
-    yield f"  {'class':<13} {'lowest group mean':<33} {'highest group mean':<33} {'gap':>7} {'after':>7}"
+    yield (
+        f"  {'class':<13} {'lowest group mean':<33} {'highest group mean':<33} {'gap':>7}"
+        f" {'after':>7}"
+    )
     for k in worst:
         low, high = int(np.argmin(found.means[:, k])), int(np.argmax(found.means[:, k]))
         ends = (f"{100 * found.means[s, k]:4.1f} % {names[s]}" for s in (low, high))
         after = fair.certificate.disparity_by_class[k]
-        yield f"  {found.classes[k]:<13} {next(ends):<33} {next(ends):<33} {_percent(gaps[k]):>7} {_percent(after):>7}"
+        yield (
+            f"  {found.classes[k]:<13} {next(ends):<33} {next(ends):<33} {_percent(gaps[k]):>7}"
+            f" {_percent(after):>7}"
+        )
 
 
 def _result(fair: r2b.FairLabels) -> Iterator[str]:
     proof = fair.certificate
     yield f"    status            {fair.status.value}. {fair.status.advice}"
     asked = _percent(proof.epsilon.max())
-    yield f"    disparity         {_percent(proof.disparity_before)} before, {_percent(proof.disparity)} after (at most {asked} was asked for)"
+    yield (
+        f"    disparity         {_percent(proof.disparity_before)} before,"
+        f" {_percent(proof.disparity)} after (at most {asked} was asked for)"
+    )
     yield f"    squared distance  {proof.distance:.6f} per row"
     yield f"    expected changes  {_percent(proof.expected_changes)} of the labels"
-    yield "    largest changes   people expected to move, and their share of the group with the old label"
+    yield (
+        "    largest changes   people expected to move, and their share of the group with the old"
+        " label"
+    )
     for change in fair.largest_changes(_SHOWN_CHANGES):
-        yield f"        {change.weight:6.1f}  {100 * change.share:4.1f} %  {change.group}: {change.old} -> {change.new}"
+        yield (
+            f"        {change.weight:6.1f}  {100 * change.share:4.1f} %  {change.group}:"
+            f" {change.old} -> {change.new}"
+        )
 
 
 def _certificate(fair: r2b.FairLabels) -> Iterator[str]:
     proof = fair.certificate
     yield f"    {'ok' if proof.holds else 'NOT PROVEN':<18}all three numbers below are within 1e-9"
-    yield f"    duality gap       {proof.relative_gap:8.1e}  no labels that meet epsilon are better by more than this share"
+    yield (
+        f"    duality gap       {proof.relative_gap:8.1e}  no labels that meet epsilon are better"
+        " by more than this share"
+    )
     yield f"    above epsilon     {proof.excess:8.1e}  by how much the worst class misses its bound"
-    yield f"    probabilities     {proof.simplex_violation:8.1e}  by how much a row is negative or misses a sum of 1"
+    yield (
+        f"    probabilities     {proof.simplex_violation:8.1e}  by how much a row is negative or"
+        " misses a sum of 1"
+    )
 
 
 def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> Iterator[str]:
@@ -234,8 +274,14 @@ def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> 
         "argmax", f"the trap: {changed:,} labels changed", disparity, "nothing; r2b never does this"
     )
     yield ""
-    yield f"    Argmax gives back {len(y) - changed:,} of {len(y):,} old labels: few rows change their most probable class."
-    yield f"    Whole rows are coarse: in a group of {sizes[0]:,.0f} people one person is {_percent(1 / sizes[0])}."
+    yield (
+        f"    Argmax gives back {len(y) - changed:,} of {len(y):,} old labels: few rows change"
+        " their most probable class."
+    )
+    yield (
+        f"    Whole rows are coarse: in a group of {sizes[0]:,.0f} people one person is"
+        f" {_percent(1 / sizes[0])}."
+    )
 
 
 def _percent(share: float) -> str:

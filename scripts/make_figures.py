@@ -44,7 +44,10 @@ STYLE = """
 
 def picture(width: int, height: int, title: str, body: list[str]) -> str:
     """Wrap shapes in a card with a style and a description for readers who do not see it."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" role="img">'
+    )
     card = f'<rect class="card" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>'
     return "\n".join(
         [
@@ -108,14 +111,16 @@ def means_before_and_after() -> str:
         for means, kind, down in ((proof.means_before, "old", 2), (proof.means, "keeps", 11)):
             low, high = (left + panel * end(means[:, k]) / most for end in (np.min, np.max))
             body.append(
-                f'<rect class="{kind}" x="{low:.1f}" y="{y + down}" width="{max(high - low, 3):.1f}" height="7" rx="3"/>'
+                f'<rect class="{kind}" x="{low:.1f}" y="{y + down}"'
+                f' width="{max(high - low, 3):.1f}" height="7" rx="3"/>'
             )
     changed = percent(proof.expected_changes)
     body.append(text(16, bottom + 44, f"{changed} of labels change; no labels are closer."))
     return picture(
         width,
         bottom + 60,
-        f"Ranges of group shares before and after: disparity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
+        f"Ranges of group shares before and after: disparity {percent(proof.disparity_before)} to"
+        f" {percent(proof.disparity)}",
         body,
     )
 
@@ -132,7 +137,10 @@ def disparity_by_round() -> Picture:
             (float(t), 100 * step.disparity, None) for t, step in enumerate(history, start=1)
         )
         series.append(Series(f"epsilon {100 * epsilon:g} %", points))
-    words = f"Synthetic labels of the paper, 16 classes, 5 groups; disparity before is {percent(before)}. Exact steps, tau = 0.5."
+    words = (
+        "Synthetic labels of the paper, 16 classes, 5 groups; disparity before is"
+        f" {percent(before)}. Exact steps, tau = 0.5."
+    )
     panel = Panel("", tuple(series), Axis("disparity of the labels (%)", zero=True))
     return Picture(
         "Disparity of the training labels, round by round",

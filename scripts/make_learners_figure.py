@@ -16,7 +16,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.learners import RESULTS, table  # noqa: E402 - after the path
-from experiments.figures import Axis, Panel, Picture, Series, fill_marks, points, update  # noqa: E402
+from experiments.figures import (  # noqa: E402
+    Axis,
+    Panel,
+    Picture,
+    Series,
+    fill_marks,
+    points,
+    update,
+)
 from experiments.paper_numbers import ADULT  # noqa: E402
 from experiments.tables import Cell, cell_of, markdown  # noqa: E402
 
@@ -117,7 +125,8 @@ def against_paper(rows: list[Row]) -> str:
         own = next(row["way"] for row in rows if row["auto"] and row["learner"] == learner)
         for way in (own, f"{own}, agreement"):
             numbers = [
-                f"{cell(rows, learner, one, ours, p).mean:.1f} ({ADULT[theirs, p, short, method].mean})"
+                f"{cell(rows, learner, one, ours, p).mean:.1f}"
+                f" ({ADULT[theirs, p, short, method].mean})"
                 for ours, theirs in (("probability", "parity"), ("accuracy", "top_1"))
                 for one, method in (("baseline", "BL"), (way, "R2B"))
             ]

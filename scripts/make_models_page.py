@@ -166,7 +166,10 @@ def table_lines(report: Report, facts: Row) -> list[str]:
             fewer = f" ({count(len(row['splits']))})" if len(row["splits"]) < splits else ""
             name = row["method"] + fewer if row["splits"] else f"{row['method']}: {row['status']}"
             body.append([learner if place == 0 else "", name, *values])
-    size = f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes, {facts['groups']} groups; {count(splits)}."
+    size = (
+        f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes,"
+        f" {facts['groups']} groups; {count(splits)}."
+    )
     # of both parts of a split
     drawn = min(1.0, report["setting"]["rows"] / facts["rows"]) * facts["smallest_rows"]
     share = report["setting"]["test_share"]
@@ -198,8 +201,14 @@ def verdict_lines(report: Report) -> list[str]:
         f"- {one.method}, {one.what}: {named(report, one)}." for one in judged if not one.holds
     ]
     rule = [
-        "Limits: disparity at most 1.5 times chance plus 0.3 points for probabilities and 0.5 points for decisions; accuracy at most 0.3",
-        "points below LinearPost's at LinearPost's disparity, read off the path of `ParityPostprocessor` along epsilons.",
+        (
+            "Limits: disparity at most 1.5 times chance plus 0.3 points for probabilities and 0.5"
+            " points for decisions; accuracy at most 0.3"
+        ),
+        (
+            "points below LinearPost's at LinearPost's disparity, read off the path of"
+            " `ParityPostprocessor` along epsilons."
+        ),
     ]
     n_missed = sum(not one.holds for one in judged)
     said = (
@@ -226,9 +235,18 @@ def loss_lines(report: Report, geg: list[Row]) -> list[str]:
         for each, name in (("decisions", "disparity"), ("accuracy", "accuracy"))
     )
     said = [
-        f"Of {len(every)} comparisons of decisions with another method that knows as much at prediction (disparity and accuracy, means over",
-        f"splits), the other method is better in one and worse in neither in {len(lost)}, and ours in {won}; in the others each is better in one.",
-        f"Such a mean has a standard error of {unsure} (medians), so that small differences say little.",
+        (
+            f"Of {len(every)} comparisons of decisions with another method that knows as much at"
+            " prediction (disparity and accuracy, means over"
+        ),
+        (
+            f"splits), the other method is better in one and worse in neither in {len(lost)}, and"
+            f" ours in {won}; in the others each is better in one."
+        ),
+        (
+            f"Such a mean has a standard error of {unsure} (medians), so that small differences say"
+            " little."
+        ),
         "",
     ]
     head = [

@@ -149,8 +149,10 @@ def losses(rows: Sequence[Row]) -> list[str]:
     return [
         *found,
         *missed,
-        f"- Of warnings about groups, {share(unsure, len(warned))} are not confirmed: new rows do not "
-        "show more than chance.",
+        (
+            f"- Of warnings about groups, {share(unsure, len(warned))} are not confirmed: new rows"
+            " do not show more than chance."
+        ),
         f"- The median fit takes {ratio:.0f} times as long as the plain fit of these small models.",
         f"- The calibration error rises by up to {percent(calibration)} points.",
     ]

@@ -83,7 +83,8 @@ def environment(core: str, machine: str) -> dict[str, str]:
     if core not in known:
         choices = ", ".join(known) or "none"
         raise NotHereError(
-            f"{core!r} is not a core type that this script knows for {machine}. Name some of: {choices}."
+            f"{core!r} is not a core type that this script knows for {machine}. Name some of:"
+            f" {choices}."
         )
     return {"OPENBLAS_CORETYPE": core, **known[core][1]}
 
@@ -107,18 +108,21 @@ def probe(core: str, machine: str) -> str:
     if done.returncode != 0:
         remedy = "Leave it out: this processor may lack its instructions."
         raise NotHereError(
-            f"Under {core} a product of matrices ends with {done.returncode}. {remedy}\n{done.stderr}".rstrip()
+            f"Under {core} a product of matrices ends with {done.returncode}."
+            f" {remedy}\n{done.stderr}".rstrip()
         )
     seen = json.loads(done.stdout)
     names = {name.lower() for name in CORES[machine][core][0]}
     if not seen["blas"] or not {each.lower() for each in seen["blas"]} <= names:
         remedy = "This needs wheels of NumPy and SciPy with OpenBLAS of many processors."
         raise NotHereError(
-            f"{core} has no effect: linear algebra runs on {', '.join(seen['blas']) or 'no OpenBLAS'}. {remedy}"
+            f"{core} has no effect: linear algebra runs on"
+            f" {', '.join(seen['blas']) or 'no OpenBLAS'}. {remedy}"
         )
     if seen["left"]:
         raise NotHereError(
-            f"NumPy still uses {', '.join(seen['left'])} under {core}. Update NPY_DISABLE_CPU_FEATURES in this script."
+            f"NumPy still uses {', '.join(seen['left'])} under {core}. Update"
+            " NPY_DISABLE_CPU_FEATURES in this script."
         )
     return ", ".join(sorted(set(seen["blas"])))
 

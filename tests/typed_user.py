@@ -1,4 +1,6 @@
-"""A user of the package, for the type checker alone: nothing here is run (see ``files`` of mypy in pyproject.toml)."""
+"""A user of the package, for the type checker alone: nothing here is run (see ``files`` of mypy in
+pyproject.toml).
+"""
 
 from __future__ import annotations
 

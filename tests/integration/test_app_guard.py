@@ -123,7 +123,8 @@ def test_no_secret_is_seen_in_how_the_browser_is_started(tmp_path: Path) -> None
     # Notes how it was started and what it was given, as any user of the machine could see the first
     # of the two.
     browser.write_text(
-        f'#!/bin/sh\necho "$@" > "{tmp_path}/argv"\ncp -p "${{1#file://}}" "{tmp_path}/door"\nmv "{tmp_path}/argv" "{tmp_path}/seen"\n'
+        f'#!/bin/sh\necho "$@" > "{tmp_path}/argv"\ncp -p "${{1#file://}}" "{tmp_path}/door"\nmv'
+        f' "{tmp_path}/argv" "{tmp_path}/seen"\n'
     )
     browser.chmod(0o755)
     env = {**os.environ, "BROWSER": f"{browser} %s", "TMPDIR": str(scratch)}

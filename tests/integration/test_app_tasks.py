@@ -1,4 +1,6 @@
-"""What the app does beside fair labels: decisions of scores, labels for a model, what a model does; and how files are read."""
+"""What the app does beside fair labels: decisions of scores, labels for a model, what a model does;
+and how files are read.
+"""
 
 from __future__ import annotations
 

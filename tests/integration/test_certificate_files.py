@@ -1,4 +1,6 @@
-"""Certificate files that nobody here wrote: each is refused in words, at once and without memory."""
+"""Certificate files that nobody here wrote: each is refused in words, at once and without
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Commands do what they say, end with the code they promise, and say what is wrong in one paragraph."""
+"""Commands do what they say, end with the code they promise, and say what is wrong in one
+paragraph.
+"""
 
 from __future__ import annotations
 
@@ -411,3 +413,15 @@ def test_errors_have_no_words_of_python(shell: Shell) -> None:
         assert done.code == 3 and said in done.err, done.err
         for word in ("y_pred", "sensitive_features", "column_stack", "None", "Error ("):
             assert word not in done.err
+
+
+def test_an_app_whose_library_is_not_there_names_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    done = shell("serve")
+    assert done.code == 2
+    assert "The app needs starlette, which is not installed" in done.err
+    assert "pip install 'starlette>=" in done.err and "'uvicorn>=" in done.err

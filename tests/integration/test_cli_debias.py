@@ -1,4 +1,6 @@
-"""``r2b debias`` writes what ``r2b.debias`` finds, in every form and format, and leaves everything else as it was."""
+"""``r2b debias`` writes what ``r2b.debias`` finds, in every form and format, and leaves everything
+else as it was.
+"""
 
 from __future__ import annotations
 
@@ -132,8 +134,8 @@ def test_names_are_never_taken_twice(shell: Shell) -> None:
     done = shell("debias a.csv -o b.csv --form round", *ASK)
     assert done.code == 2
     assert (
-        "'job_fair' would have the name of a column of a.csv. Choose another name with --new-column."
-        in done.err
+        "'job_fair' would have the name of a column of a.csv. Choose another name with"
+        " --new-column." in done.err
     )
     assert not Path("b.csv").exists()
     assert shell("debias a.csv -o b.csv --form round --new-column again -q", *ASK).code == 0

@@ -1,4 +1,6 @@
-"""The command line on files, folders and patterns: what is written is checked again from the files, and one edited label is seen."""
+"""The command line on files, folders and patterns: what is written is checked again from the files,
+and one edited label is seen.
+"""
 
 from __future__ import annotations
 
@@ -130,29 +132,6 @@ def test_folders_with_columns_in_their_names_are_debiased_and_verified(shell: Sh
     )
 
 
-@pytest.mark.parametrize("way", ["parquet", "csv folder"])
-def test_weights_and_missing_values_go_through(way: str, shell: Shell) -> None:
-    sexes = PEOPLE["sex"].to_pylist()
-    sexes[10:40] = [None] * 30
-    table = PEOPLE.set_column(2, "sex", pa.array(sexes))
-    table = table.set_column(5, "w", pa.array([float(value) for value in table["w"].to_pylist()]))
-    place = given(way, shell.folder, table)
-    for form in ("soft", "expand", "round", "sample"):
-        out = shell.folder / f"{form}{'' if 'folder' in way else '.parquet'}"
-        words = (*ASK, "--weight", "w", "--missing", "group", "--output", out, "--form", form)
-        assert shell("debias", place, *words).code == 0
-        assert failed(shell(f"verify {out} --json")) == set()
-    refused = shell(
-        "debias",
-        place,
-        *ASK,
-        "--output",
-        shell.folder / f"no{'' if 'folder' in way else '.parquet'}",
-    )
-    assert refused.code == 3
-    assert "has no value in 'sex'" in refused.err
-
-
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_reports_from_counts_say_what_reports_from_rows_say(
     weight: str | None, shell: Shell, monkeypatch: pytest.MonkeyPatch
@@ -235,16 +214,3 @@ def test_nothing_is_written_over_and_the_input_never(shell: Shell) -> None:
         assert shell("debias", place, *ASK, "--output", where, "--force").code == 2
     assert r2b.scan(place).names == tuple(PEOPLE.column_names)
     assert sorted(path.name for path in shell.folder.iterdir()) == ["out", "out.r2b.json", "people"]
-
-
-@pytest.mark.parametrize("way", ["parquet", "csv", "folder", "pattern"])
-def test_a_frontier_is_the_same_from_every_kind_of_file(way: str, shell: Shell) -> None:
-    place = given(way, shell.folder)
-    file_tables.WAYS["parquet"](PEOPLE, shell.folder / "whole")
-    path = ("--epsilons", "0,0.02,0.1", "--json")
-    streamed = shell("frontier", place, *ASK, *path, "--output", shell.folder / "cost.csv")
-    whole = shell("frontier", next((shell.folder / "whole").rglob("*.parquet")), *ASK, *path)
-    assert streamed.code == whole.code == 0, streamed.err
-    for one, other in zip(streamed.facts["points"], whole.facts["points"], strict=True):
-        assert one == pytest.approx(other, abs=1e-9)
-    assert (shell.folder / "cost.csv").read_text().count("\n") == 4

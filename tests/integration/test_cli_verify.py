@@ -1,4 +1,6 @@
-"""``r2b verify`` believes nothing: a label, a price, an epsilon or a datum that was touched makes it fail."""
+"""``r2b verify`` believes nothing: a label, a price, an epsilon or a datum that was touched makes
+it fail.
+"""
 
 from __future__ import annotations
 
@@ -162,8 +164,8 @@ def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell)
     done = shell(*words)
     assert done.code == 2
     assert (
-        "no longer has the column 'job', which was read. Pass the table that was debiased with --data."
-        in done.err
+        "no longer has the column 'job', which was read. Pass the table that was debiased with"
+        " --data." in done.err
     )
     assert shell(*words, "--data", "people.csv").code == 0
     columns = people()
@@ -185,7 +187,8 @@ def test_the_certificate_records_the_command_as_it_was_typed(shell: Shell) -> No
     command = json.loads(Path("fair.csv.r2b.json").read_text())["file"]["command"]
     assert (
         command
-        == "r2b debias people.csv --form round -o fair.csv -q --label job --sensitive sex --epsilon 0.05"
+        == "r2b debias people.csv --form round -o fair.csv -q --label job --sensitive sex --epsilon"
+        " 0.05"
     )
 
 

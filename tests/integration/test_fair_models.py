@@ -1,4 +1,6 @@
-"""Models whose predictions are in parity: by visible groups, with offsets, decisions by prices, and promises about new rows."""
+"""Models whose predictions are in parity: by visible groups, with offsets, decisions by prices, and
+promises about new rows.
+"""
 
 from __future__ import annotations
 

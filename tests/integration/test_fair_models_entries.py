@@ -1,4 +1,6 @@
-"""Entries to fair models: boosters, networks and samplers by visible groups, parameters of fit, pipelines, routing and scorers."""
+"""Entries to fair models: boosters, networks and samplers by visible groups, parameters of fit,
+pipelines, routing and scorers.
+"""
 
 from __future__ import annotations
 

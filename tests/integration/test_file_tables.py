@@ -20,7 +20,7 @@ from r2b._files.formats import Format, format_of
 from r2b._files.text import compress, decompress
 from r2b.engines.files import FileSource
 from r2b.engines.files.lines import TextStored
-from r2b.errors import FileTooLargeError, InputError, MixedTypeError, ParameterError, R2BError
+from r2b.errors import InputError, MixedTypeError, ParameterError, R2BError
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -270,20 +270,6 @@ def test_text_in_another_encoding_is_refused_with_byte_and_line_and_read_when_na
         of(
             "a,b\n1,2\n3,4\n".encode("utf-16-le") + b"\x00\xd8\x00\x00", encoding="utf-16-le"
         ).columns(["a"])
-
-
-def test_a_compressed_file_with_types_that_grows_beyond_the_limit_is_refused() -> None:
-    from r2b._files.formats import unpacked_within
-
-    content = compress(bytes(3_000_000), "gz")
-    with (
-        unpacked_within(1_000_000),
-        pytest.raises(FileTooLargeError, match=r"t\.parquet\.gz .* the limit is 1 MB"),
-    ):
-        of(content, "t.parquet.gz")
-    rows = of(b"a,b\n" + b"x,y\n" * 1_000_000)
-    with unpacked_within(1_000_000), pytest.raises(FileTooLargeError, match="`--max-unpacked`"):
-        rows.columns(["a"])
 
 
 def test_formats_are_told_from_names_and_streams_from_their_bytes() -> None:

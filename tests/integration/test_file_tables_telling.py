@@ -1,4 +1,6 @@
-"""A file that cannot be read is told apart from one that is broken, and the remedy in the error works when it is followed."""
+"""A file that cannot be read is told apart from one that is broken, and the remedy in the error
+works when it is followed.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +183,10 @@ def test_a_value_that_is_the_empty_text_does_not_leave_for_a_format_in_which_it_
     for form in ("soft", "round"):
         with pytest.raises(
             InputError,
-            match=f"'{column_}' has a value that is the empty text, which CSV cannot tell from a missing one",
+            match=(
+                f"'{column_}' has a value that is the empty text, which CSV cannot tell from a"
+                " missing one"
+            ),
         ):
             fair.write(tmp_path / "q.csv", form)
         fair.write(tmp_path / f"{form}.jsonl", form)

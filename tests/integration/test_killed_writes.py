@@ -1,4 +1,6 @@
-"""A folder write that is killed shows a reader none or all of its rows, and the next one clears up; the script does it often."""
+"""A folder write that is killed shows a reader none or all of its rows, and the next one clears up;
+the script does it often.
+"""
 
 from __future__ import annotations
 

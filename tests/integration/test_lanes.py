@@ -40,7 +40,9 @@ assert threads() == before, (before, threads())
 
 
 def test_solves_on_several_threads_leave_linear_algebra_as_they_found_it():
-    """Each restored what it found, and what the later ones found was the limit of the first: the process kept to one thread for good."""
+    """Each restored what it found, and what the later ones found was the limit of the first: the
+    process kept to one thread for good.
+    """
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],

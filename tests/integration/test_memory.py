@@ -1,4 +1,6 @@
-"""Memory is known before it is taken: what does not fit is refused with the bytes and a remedy, and structure spares what it can."""
+"""Memory is known before it is taken: what does not fit is refused with the bytes and a remedy, and
+structure spares what it can.
+"""
 
 from __future__ import annotations
 

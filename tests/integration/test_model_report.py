@@ -1,4 +1,6 @@
-"""The report on a model: every figure is that of the measures on held-out rows, and everyone can read the page."""
+"""The report on a model: every figure is that of the measures on held-out rows, and everyone can
+read the page.
+"""
 
 from __future__ import annotations
 
@@ -327,7 +329,10 @@ def test_long_lists_print_their_first_rows_and_say_so(
     for rows, shown, said in printed:
         assert shown == min(rows, 40) and ("Printed: the first 40 rows" in said) == (rows > 40)
     last = "th[aria-sort=ascending]"
-    ratios = f"[...document.querySelector('{last}').closest('table').tBodies[0].rows].map(row => row.lastElementChild.textContent)"
+    ratios = (
+        f"[...document.querySelector('{last}').closest('table').tBodies[0].rows].map(row =>"
+        " row.lastElementChild.textContent)"
+    )
     listed = [float(each) for each in page.evaluate(ratios)]
     assert listed == sorted(listed)
     page.close()

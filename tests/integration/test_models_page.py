@@ -1,4 +1,6 @@
-"""The page of fair models is what its results say, its judge can find against us, and rows of a cluster stay together."""
+"""The page of fair models is what its results say, its judge can find against us, and rows of a
+cluster stay together.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +102,8 @@ def test_parity_is_judged_beside_chance_and_accuracy_at_the_parity_of_the_rival(
     page = script.page_of(report_of(*ours, row_of("LinearPost", 0.02, 0.704)))
     assert "Missed, 1 of 3:" in page
     assert (
-        "- ParityPostprocessor, accuracy at the disparity of LinearPost: Some table, tree: 70.0 (limit 70.1)."
-        in page
+        "- ParityPostprocessor, accuracy at the disparity of LinearPost: Some table, tree: 70.0"
+        " (limit 70.1)." in page
     )
 
 

@@ -181,24 +181,6 @@ def test_spark_gives_the_labels_of_memory(tmp_path: Path) -> None:
     assert made == [SCORES[each] for each in known.sample(SEED, key=np.arange(N))]
 
 
-def test_frontiers_are_those_of_memory(tmp_path: Path) -> None:
-    asked = {
-        "sensitive_features": ATTRIBUTES["membership"],
-        "epsilons": [0.0, 0.05, 0.5],
-        "sample_weight": "w",
-    }
-    path = r2b.scan(source_of("duckdb", tmp_path)).frontier("job", **asked)
-    known = people()
-    own = r2b.frontier(
-        known["classes"],
-        sensitive_features=in_memory_attributes("membership"),
-        epsilons=[0.0, 0.05, 0.5],
-        sample_weight=known["weight"],
-    )
-    np.testing.assert_allclose(path.distance, own.distance, atol=CLOSE)
-    assert [fair.status for fair in path.labels] == [fair.status for fair in own.labels]
-
-
 def test_saved_prices_apply_to_tables_elsewhere(tmp_path: Path) -> None:
     fair = solved(source_of("parquet", tmp_path), "all", "classes")
     fair.report(tmp_path / "report.html", n_permutations=5, n_boot=5)

@@ -1,4 +1,6 @@
-"""What results draw: the facts of their reports, on axes that are passed or new, names inside, nothing of matplotlib's settings touched."""
+"""What results draw: the facts of their reports, on axes that are passed or new, names inside,
+nothing of matplotlib's settings touched.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,10 @@ def test_labels_draw_their_group_means_before_and_after() -> None:
     )
     assert ax.lines[0].get_markerfacecolor() == "white"
     assert ax.lines[2].get_markerfacecolor() == COLOURS[0]
-    said = f"disparity {100 * proof.disparity_before:.2f} % before, 2.00 % after; {100 * proof.expected_changes:.2f} % of labels change"
+    said = (
+        f"disparity {100 * proof.disparity_before:.2f} % before, 2.00 % after;"
+        f" {100 * proof.expected_changes:.2f} % of labels change"
+    )
     assert title(ax) == f"Group means by sex, before and after {said}"
     assert keys(ax) == ["f", "m", "before", "after"]
     assert_inside(ax)
@@ -169,7 +174,8 @@ def test_an_audit_of_one_family_draws_means_and_of_several_their_parities_beside
     ax = one.plot()
     assert (
         title(ax)
-        == f"Group means by sex disparity {100 * family.disparity:.2f} %; chance shows up to {100 * family.chance.quantile:.2f} %"
+        == f"Group means by sex disparity {100 * family.disparity:.2f} %; chance shows up to"
+        f" {100 * family.chance.quantile:.2f} %"
     )
     assert sorted(ax.lines[0].get_xdata()) == pytest.approx(sorted(100 * family.means[0]))
 

@@ -31,13 +31,6 @@ def soft(n: int = 400) -> np.ndarray:
     return np.random.default_rng(1).dirichlet(np.ones(3), n)
 
 
-def test_the_same_input_gives_the_same_file() -> None:
-    y, who = people()
-    first, second = (gather(y, sensitive_features=who, **FEW) for _ in range(2))
-    for render in (to_json, to_html, to_markdown):
-        assert render(first) == render(second)
-
-
 def test_facts_are_strict_json_and_say_what_they_are() -> None:
     y, who = people()
     facts = gather(y, sensitive_features=who, label_name="job", command="r2b audit", **FEW)

@@ -1,4 +1,6 @@
-"""The page in a real browser: it asks for nothing, shows names as text, sorts, has a cursor, and can be read by everyone."""
+"""The page in a real browser: it asks for nothing, shows names as text, sorts, has a cursor, and
+can be read by everyone.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,10 @@ def test_before_and_after_stand_beside_each_other_and_no_column_is_cut_off(
     fair = r2b.debias(table["education"], sensitive_features={"sex": table["sex"]}, epsilon=0.01)
     fair.report(tmp_path / "report.html", n_permutations=0, n_boot=0)
     page = chromium.open((tmp_path / "report.html").as_uri())
-    scrolls = "[...document.querySelectorAll('#who .pair')[0].children].map(each => [each.offsetTop, each.scrollWidth - each.clientWidth])"
+    scrolls = (
+        "[...document.querySelectorAll('#who .pair')[0].children].map(each => [each.offsetTop,"
+        " each.scrollWidth - each.clientWidth])"
+    )
     (before, cut_before), (after, cut_after) = page.evaluate(scrolls)
     assert before == after and cut_before <= 0 and cut_after <= 0
     page.close()
@@ -124,7 +129,10 @@ def test_a_click_on_a_column_sorts_the_table_both_ways(
     chromium: browser.Browser, page_of_adult: Path
 ) -> None:
     page = chromium.open(page_of_adult.as_uri())
-    values = "[...document.querySelector('table.heat').tBodies[0].rows].map(row => parseFloat(row.cells[4].textContent))"
+    values = (
+        "[...document.querySelector('table.heat').tBodies[0].rows].map(row =>"
+        " parseFloat(row.cells[4].textContent))"
+    )
     head = "table.heat thead th:nth-child(5)"
     before = page.evaluate(values)
     page.click(f"{head} button")
@@ -137,7 +145,8 @@ def test_a_click_on_a_column_sorts_the_table_both_ways(
     )
     page.click("table.heat thead th:first-child button")
     names = page.evaluate(
-        "[...document.querySelector('table.heat').tBodies[0].rows].map(row => row.cells[0].textContent)"
+        "[...document.querySelector('table.heat').tBodies[0].rows].map(row =>"
+        " row.cells[0].textContent)"
     )
     assert names[0] == "1st-4th" and names[-1] == "Some-college"
     page.close()
@@ -188,7 +197,8 @@ def test_hostile_names_are_text(chromium: browser.Browser, hostile: Path) -> Non
 def test_an_injected_handler_would_not_run(chromium: browser.Browser, hostile: Path) -> None:
     page = chromium.open(hostile.as_uri())
     page.evaluate(
-        "document.body.insertAdjacentHTML('beforeend', '<button id=bad onclick=alert(3)>x</button>')"
+        "document.body.insertAdjacentHTML('beforeend', '<button id=bad"
+        " onclick=alert(3)>x</button>')"
     )
     page.click("#bad")
     assert page.dialogs == []
@@ -257,7 +267,10 @@ def test_names_of_any_kind_stay_inside_pages_and_pictures(
     assert page.axe(every=True) == []  # of what is folded, the report of Adult is looked at
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    names = "[...document.querySelectorAll('tbody th')].map(each => each.getBoundingClientRect().width).filter(each => each > 0)"
+    names = (
+        "[...document.querySelectorAll('tbody th')].map(each =>"
+        " each.getBoundingClientRect().width).filter(each => each > 0)"
+    )
     assert min(page.evaluate(names)) >= 60
     page.close()
 
@@ -267,18 +280,25 @@ def test_a_wide_report_prints_whole(chromium: browser.Browser, worst: Path) -> N
     PICTURES.mkdir(exist_ok=True)
     page.pdf(PICTURES / "report.pdf")
     page.send("Emulation.setEmulatedMedia", media="print")
-    folded = "[...document.querySelectorAll('details')].filter(each => each.lastElementChild.getBoundingClientRect().height < 1).length"
+    folded = (
+        "[...document.querySelectorAll('details')].filter(each =>"
+        " each.lastElementChild.getBoundingClientRect().height < 1).length"
+    )
     assert (
         page.evaluate(folded)
         == 0
         < page.evaluate("document.querySelectorAll('details:not([open])').length")
     )
     assert page.evaluate(OUTSIDE) == []
-    wide = "Math.max(...[...document.querySelectorAll('table, td, tbody th')].map(each => each.getBoundingClientRect().right))"
+    wide = (
+        "Math.max(...[...document.querySelectorAll('table, td, tbody th')].map(each =>"
+        " each.getBoundingClientRect().right))"
+    )
     assert page.evaluate(wide) <= 696
     heads = "[...document.querySelectorAll('thead')].map(each => getComputedStyle(each).display)"
     assert set(page.evaluate(heads)) == {"table-header-group"}
     assert page.evaluate(
-        "[...document.querySelectorAll('th, th *')].every(each => getComputedStyle(each).position === 'static')"
+        "[...document.querySelectorAll('th, th *')].every(each => getComputedStyle(each).position"
+        " === 'static')"
     )
     page.close()

@@ -1,4 +1,6 @@
-"""Results in a notebook: fragments that say what the plain text says, touch nothing around them, and show names as text."""
+"""Results in a notebook: fragments that say what the plain text says, touch nothing around them,
+and show names as text.
+"""
 
 from __future__ import annotations
 
@@ -96,12 +98,6 @@ def test_a_table_has_every_number_of_its_text(name: str) -> None:
         assert fact in said
 
 
-def test_labels_loaded_from_a_file_render_without_rows(tmp_path: Path) -> None:
-    y, who = table()
-    r2b.debias(y, sensitive_features=who, epsilon=0.02).save(tmp_path / "fair.json")
-    assert "400" not in words_of(notebook.fair_html(r2b.load(tmp_path / "fair.json")))
-
-
 RENDERED: dict[str, Callable[[], str]] = {
     name: partial(FRAGMENTS[name].__getitem__, 0) for name in FRAGMENTS
 }
@@ -112,7 +108,10 @@ RENDERED: dict[str, Callable[[], str]] = {
 def test_fragments_are_legible_in_light_and_dark_pages(dark: bool, tmp_path: Path) -> None:
     colours = "background: #111; color: #eee" if dark else "background: #fff; color: #111"
     body = "".join(render() for render in RENDERED.values())
-    page = f'<!doctype html><html lang="en"><title>t</title><body style="{colours}"><main><h1>t</h1><h2>t</h2><h3>t</h3>{body}</main>'
+    page = (
+        '<!doctype html><html lang="en"><title>t</title><body'
+        f' style="{colours}"><main><h1>t</h1><h2>t</h2><h3>t</h3>{body}</main>'
+    )
     (tmp_path / "notebook.html").write_text(page, encoding="utf-8")
     with browser.launch() as chromium:
         shown = chromium.open((tmp_path / "notebook.html").as_uri(), dark=dark)

@@ -1,4 +1,6 @@
-"""Reports that results write of themselves: what they state is measured again here, and nothing small can be read from them."""
+"""Reports that results write of themselves: what they state is measured again here, and nothing
+small can be read from them.
+"""
 
 from __future__ import annotations
 

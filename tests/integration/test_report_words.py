@@ -1,4 +1,6 @@
-"""What a report says to somebody who has never seen one: what was found, what to do next, in whole sentences and in any script."""
+"""What a report says to somebody who has never seen one: what was found, what to do next, in whole
+sentences and in any script.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ ARABIC = {"sex": "الجنس", "f": "امرأة", "m": "رجل", "yes": "مهن�
 def facts_of(
     share: float, epsilon: float = 0.01, n: int = 400, spell: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Gather facts on two groups of the same size, of which the second has a larger share of one of two labels."""
+    """Gather facts on two groups of the same size, of which the second has a larger share of one of
+    two labels.
+    """
     said = spell or {}
     sex = np.repeat([said.get("f", "f"), said.get("m", "m")], n)
     y = np.where(
@@ -104,7 +108,10 @@ def test_numbers_beside_names_from_right_to_left_stay_in_their_place(
     name, begin, end, rows = page.evaluate(PLACES)
     assert name <= begin < end <= rows
     right = "getBoundingClientRect().right"
-    signs = f"[...document.querySelectorAll('svg.flow text')].map(each => [each.querySelector('tspan').{right}, each.{right}])"
+    signs = (
+        "[...document.querySelectorAll('svg.flow text')].map(each =>"
+        f" [each.querySelector('tspan').{right}, each.{right}])"
+    )
     places = page.evaluate(signs)
     assert places and all(abs(sign - whole) < 2 for sign, whole in places)
     assert page.axe() == []
@@ -116,7 +123,8 @@ def test_the_scale_of_colours_stays_on_one_line_of_a_phone(
 ) -> None:
     page = opened(chromium, facts_of(0.3), tmp_path, width=375)
     tops = page.evaluate(
-        "[...document.querySelectorAll('.scale > span')].map(each => each.getBoundingClientRect().top)"
+        "[...document.querySelectorAll('.scale > span')].map(each =>"
+        " each.getBoundingClientRect().top)"
     )
     assert len(tops) == 11 and len(set(tops)) == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -1,4 +1,6 @@
-"""The options of a debiasing are defined once, and every function and class that takes them shows them with the same defaults."""
+"""The options of a debiasing are defined once, and every function and class that takes them shows
+them with the same defaults.
+"""
 
 from __future__ import annotations
 

@@ -164,6 +164,8 @@ def test_an_error_in_a_batch_speaks_of_the_column_and_of_the_batch_alone() -> No
     table = pa.table({"sex": ["f", "m"] * 15, "p": lists})
     with pytest.raises(
         InputError,
-        match=r"In the column 'p', row 7 sums to 0.9, not to 1; it is the only such row of this part",
+        match=(
+            r"In the column 'p', row 7 sums to 0.9, not to 1; it is the only such row of this part"
+        ),
     ):
         r2b.scan(table).debias("p", sensitive_features="sex")

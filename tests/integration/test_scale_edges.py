@@ -1,4 +1,6 @@
-"""Tables at the edge on every engine: batches in which nothing came, odd names, text in several chunks, keys taken for classes."""
+"""Tables at the edge on every engine: batches in which nothing came, odd names, text in several
+chunks, keys taken for classes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files part by part give what the whole table in memory gives: prices, proof and labels, whatever the format and the cuts."""
+"""Files part by part give what the whole table in memory gives: prices, proof and labels, whatever
+the format and the cuts.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,10 @@ def test_a_null_label_deep_in_a_file_is_named_with_its_row_group(tmp_path: Path)
     )
     with pytest.raises(
         MissingValueError,
-        match=r"gap.parquet, row group 3, row 245 has no value in 'job'. 1 of 3,000 rows has none. Every row needs a label",
+        match=(
+            r"gap.parquet, row group 3, row 245 has no value in 'job'. 1 of 3,000 rows has none."
+            r" Every row needs a label"
+        ),
     ) as caught:
         r2b.scan(tmp_path / "gap.parquet").debias("job", sensitive_features="sex")
     assert caught.value.facts["row"] == 2_345

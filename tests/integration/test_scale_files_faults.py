@@ -1,4 +1,6 @@
-"""Damaged files, full disks and sudden ends: each is an error that names the place, and none leaves anything behind."""
+"""Damaged files, full disks and sudden ends: each is an error that names the place, and none leaves
+anything behind.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,8 @@ def test_a_file_that_may_not_grow_leaves_nothing_and_scratch_that_may_not_is_an_
         place = file_tables.write(PEOPLE, tmp_path / suffix[1:] / f"p{suffix}")
         asked.append((str(place), str(place.with_name(f"q{suffix}")), "job"))
         wanted.append(
-            f"ParameterError {place.with_name(f'q{suffix}')} cannot be written: the disk has no room left"
+            f"ParameterError {place.with_name(f'q{suffix}')} cannot be written: the disk has no"
+            " room left"
         )
     _, table = file_tables.scores()
     (tmp_path / "scores").mkdir()

@@ -1,4 +1,6 @@
-"""Files leave as they came: rows, text, types, codecs and cuts stay, new columns come after them, and nothing is written over."""
+"""Files leave as they came: rows, text, types, codecs and cuts stay, new columns come after them,
+and nothing is written over.
+"""
 
 from __future__ import annotations
 
@@ -153,36 +155,6 @@ def test_arrow_keeps_types_codec_and_batches(codec: str, tmp_path: Path) -> None
     assert got.read_all().drop_columns("job_fair").equals(rich())
     assert got.schema.metadata == {b"owner": b"statistics"}
     assert got.schema.field("job_fair").type == rich().schema.field("job").type
-
-
-def test_a_stream_stays_a_stream(tmp_path: Path) -> None:
-    place = file_tables.write(PEOPLE, tmp_path / "p.ipc")
-    fair_of(place).write(tmp_path / "q.ipc", "round")
-    with pa.ipc.open_stream(tmp_path / "q.ipc") as got:
-        assert got.read_all().drop_columns("job_fair").equals(PEOPLE)
-
-
-@pytest.mark.parametrize("source", [".parquet", ".arrow", ".csv"])
-@pytest.mark.parametrize("target", [".parquet", ".arrow", ".csv", ".tsv", ".csv.gz"])
-def test_the_name_of_one_file_may_tell_another_format(
-    source: str, target: str, tmp_path: Path
-) -> None:
-    table = (
-        PEOPLE.set_column(1, "job", PEOPLE["job"].dictionary_encode())
-        if source == ".parquet"
-        else PEOPLE
-    )
-    place = file_tables.write(table, tmp_path / f"p{source}")
-    fair = fair_of(place)
-    fair.write(tmp_path / f"q{target}", "round")
-    got, wanted = (
-        read_back(tmp_path / f"q{target}"),
-        pa.Table.from_batches(list(fair.frame("round"))),
-    )
-    for name in wanted.column_names:
-        assert [value or "" for value in got[name].to_pylist()] == [
-            value or "" for value in wanted[name].to_pylist()
-        ]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,6 @@
-"""Where files are read from and written to: paths as users write them, and what must never be written over."""
+"""Where files are read from and written to: paths as users write them, and what must never be
+written over.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def test_a_table_whose_log_says_which_files_count_is_refused(
     for given in (root, root / data, files[0], files, root / "**" / "*.parquet", tmp_path / "lake"):
         with pytest.raises(
             ParameterError,
-            match=f"table of {kind} in .*people, whose log says which files count.*Read it by its log",
+            match=(
+                f"table of {kind} in .*people, whose log says which files count.*Read it by its log"
+            ),
         ) as refused:
             r2b.scan(given)
         assert refused.value.facts["root"] == str(root)

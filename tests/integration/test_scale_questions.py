@@ -1,4 +1,6 @@
-"""Questions to tables that live elsewhere: paths of epsilons, prices applied to other tables, and how results show and pickle."""
+"""Questions to tables that live elsewhere: paths of epsilons, prices applied to other tables, and
+how results show and pickle.
+"""
 
 from __future__ import annotations
 

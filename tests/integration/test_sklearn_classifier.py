@@ -10,11 +10,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, SGDClassifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -108,15 +106,6 @@ def test_weights_find_their_way_to_the_learner_inside(learner):
     rows = StandardScaler().fit(X).transform(rows) if hasattr(model.estimator_, "steps") else rows
     np.testing.assert_allclose(
         inner.coef_, LogisticRegression().fit(rows, y, weight).coef_, atol=1e-6
-    )
-
-
-def test_a_regressor_of_one_output_is_trained_once_per_class():
-    model = fitted(SVR())
-    assert isinstance(model.estimator_, MultiOutputRegressor)
-    assert len(model.estimator_.estimators_) == 3
-    assert isinstance(
-        fitted(RandomForestRegressor(5, random_state=0)).estimator_, RandomForestRegressor
     )
 
 
@@ -256,18 +245,6 @@ def test_one_class_left_is_refused_with_a_remedy():
         ParityClassifier(LogisticRegression(), **GIVEN).fit(
             X, y, sensitive_features=GROUPS, sample_weight=weight
         )
-
-
-@pytest.mark.parametrize("form", ["expand", "round", "sample"])
-def test_the_same_random_state_gives_the_same_model(form):
-    models = [
-        fitted(DecisionTreeClassifier(random_state=0), form=form, random_state=seed).predict_proba(
-            X
-        )
-        for seed in (1, 1, 2)
-    ]
-    np.testing.assert_array_equal(models[0], models[1])
-    assert (models[0] != models[2]).any() == (form != "expand")
 
 
 def test_parity_within_the_values_of_a_control_feature_reaches_the_learner():

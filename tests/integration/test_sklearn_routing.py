@@ -114,14 +114,6 @@ def test_without_labels_the_first_batch_sets_the_prices():
     )
 
 
-def test_a_batch_after_fit_goes_on_with_the_prices_of_fit():
-    model = ParityClassifier(GaussianNB(), **GIVEN).fit(X, LABELS, sensitive_features=GROUPS)
-    prices, seen = model.prices_.copy(), model.estimator_.class_count_.sum()
-    model.partial_fit(X[:100], LABELS[:100], sensitive_features=GROUPS[:100])
-    np.testing.assert_array_equal(model.prices_, prices)
-    assert model.estimator_.class_count_.sum() == pytest.approx(seen + 100)
-
-
 def test_a_batch_after_fit_takes_back_what_was_measured_on_the_model_before():
     model = ParityClassifier(GaussianNB(), **GIVEN).fit(
         X, LABELS, sensitive_features=GROUPS, validation=(X, LABELS, GROUPS)

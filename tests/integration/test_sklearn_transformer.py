@@ -1,4 +1,6 @@
-"""The label transformer: every option of the core, fitted attributes, outputs that keep parity, scores of a finished model."""
+"""The label transformer: every option of the core, fitted attributes, outputs that keep parity,
+scores of a finished model.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import r2b
-from r2b.errors import ParameterError, UnseenError
+from r2b.errors import ParameterError
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import LabelDebiaser
 
@@ -89,10 +91,3 @@ def test_forgotten_groups_are_refused_with_the_remedy():
 def test_an_unknown_form_is_refused_and_argmax_is_one():
     with pytest.raises(ParameterError, match="form is 'argmax'"):
         LabelDebiaser(form="argmax").fit(LABELS, sensitive_features=GROUPS)
-
-
-def test_a_group_that_was_not_fitted_is_refused():
-    with pytest.raises(UnseenError):
-        LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(
-            ["a"], sensitive_features=["x"]
-        )

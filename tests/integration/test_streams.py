@@ -1,4 +1,6 @@
-"""Prices that were stored, applied to what comes later: batches of a stream give the labels of the whole, and what is new has a rule."""
+"""Prices that were stored, applied to what comes later: batches of a stream give the labels of the
+whole, and what is new has a rule.
+"""
 
 from __future__ import annotations
 

@@ -101,14 +101,18 @@ def test_the_app_shows_them_and_still_finds_the_column(app: Served, tmp_path: Pa
             "document.querySelector('#flows svg text .much') && !document.querySelector('.stale')"
         )
         shown = page.evaluate(
-            "['#verdict', '#flows', '#channel', '#found', 'header'].map(e => document.querySelector(e).textContent).join(' ')"
+            "['#verdict', '#flows', '#channel', '#found', 'header'].map(e =>"
+            " document.querySelector(e).textContent).join(' ')"
         )
         assert not TURNING.search(shown) and "u202e" in shown and not page.console_errors
         # Where the first and the last character of a number are drawn: from left to right.
         places = (
             "[...document.querySelectorAll('#flows .much')].filter(e => e.getNumberOfChars() > 1)"
         )
-        ends = f"{places}.map(e => [e.getStartPositionOfChar(0).x, e.getStartPositionOfChar(e.getNumberOfChars() - 1).x])"
+        ends = (
+            f"{places}.map(e => [e.getStartPositionOfChar(0).x,"
+            " e.getStartPositionOfChar(e.getNumberOfChars() - 1).x])"
+        )
         drawn = page.evaluate(ends)
         assert drawn and all(first < last for first, last in drawn)
 

@@ -1,4 +1,6 @@
-"""Claims that are true and empty: each is printed, fails what a reader requires, and is not the plain reading."""
+"""Claims that are true and empty: each is printed, fails what a reader requires, and is not the
+plain reading.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Workbooks: sheets that are read as tables, what no cell says is refused by its name, and labels that leave in one and verify."""
+"""Workbooks: sheets that are read as tables, what no cell says is refused by its name, and labels
+that leave in one and verify.
+"""
 
 from __future__ import annotations
 

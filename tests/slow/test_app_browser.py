@@ -16,7 +16,10 @@ import r2b
 from r2b.cli import main
 from r2b.datasets import load_adult
 
-READY = "document.querySelector('#frontier svg') && document.querySelector('#audit table') && !document.querySelector('.stale')"
+READY = (
+    "document.querySelector('#frontier svg') && document.querySelector('#audit table') &&"
+    " !document.querySelector('.stale')"
+)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -82,7 +85,8 @@ def test_after_a_restart_the_page_explains_itself_and_takes_the_new_address(
         page.reload()
         arrive(
             page,
-            "document.querySelector('#locked-title')?.innerText === 'The program was started anew.'",
+            "document.querySelector('#locked-title')?.innerText === 'The program was started"
+            " anew.'",
         )
         assert "printed last" in text(page, "#locked")
         assert "{" not in text(page, "body")
@@ -161,11 +165,13 @@ def test_other_columns_families_and_bounds_change_the_answer(
     title = text(page, "#found-title")
     page.click("input[name=sensitive][value=race]")
     page.wait(
-        f"document.querySelector('#found-title').innerText !== {title!r} && document.querySelector('#cell').options.length === 10"
+        f"document.querySelector('#found-title').innerText !== {title!r} &&"
+        " document.querySelector('#cell').options.length === 10"
     )
     page.set_value("#families", "both")
     page.wait(
-        "['In sex x race,', 'In race,'].every(each => document.querySelector('#proof').innerText.includes(each))"
+        "['In sex x race,', 'In race,'].every(each =>"
+        " document.querySelector('#proof').innerText.includes(each))"
     )
     page.set_value("#bound", "ratio")
     page.wait("document.querySelector('#proof').innerText.includes('shortfall')")
@@ -194,7 +200,8 @@ def test_choices_live_in_the_address_so_that_reload_back_and_a_link_keep_them(
     page.wait("Math.abs(document.querySelector('#chosen').getBoundingClientRect().top) < 2")
     page.evaluate("document.querySelector('[data-task=training]').click()")
     assert page.evaluate(
-        "document.querySelector('[data-desk=labels]').hidden && !document.querySelector('[data-desk=training]').hidden"
+        "document.querySelector('[data-desk=labels]').hidden &&"
+        " !document.querySelector('[data-desk=training]').hidden"
     )
     page.evaluate("history.back()")
     page.wait("!document.querySelector('[data-desk=labels]').hidden")
@@ -225,7 +232,8 @@ def test_a_person_makes_fair_decisions_of_scores_and_reads_messages_beside_the_b
     page.click("[data-task=decisions]")
     page.click("#get-decisions")
     page.wait(
-        "document.querySelector('#said-get-decisions.fault')?.innerText.startsWith('No column of probabilities is chosen.')"
+        "document.querySelector('#said-get-decisions.fault')?.innerText.startsWith('No column of"
+        " probabilities is chosen.')"
     )
     assert (
         page.evaluate(
@@ -235,7 +243,8 @@ def test_a_person_makes_fair_decisions_of_scores_and_reads_messages_beside_the_b
     )
     for name, value in (("scores", "nein, später"), ("scores", "für"), ("sensitive", "sex")):
         page.evaluate(
-            f"document.querySelector('#form-decisions [name={name}][value={json.dumps(value)}]').click()"
+            "document.querySelector('#form-decisions"
+            f" [name={name}][value={json.dumps(value)}]').click()"
         )
     page.click("#get-decisions")
     page.wait("document.querySelector('#made-decisions .tiles')")
@@ -327,7 +336,8 @@ def test_what_is_wrong_stands_beside_its_control_and_goes_when_it_is_put_right(
     page.set_value("#weight", "fnlwgt")
     page.wait(READY)
     assert page.evaluate(
-        "document.querySelector('#fault-weight').hidden && !document.querySelector('[aria-invalid]')"
+        "document.querySelector('#fault-weight').hidden &&"
+        " !document.querySelector('[aria-invalid]')"
     )
     page.close()
 
@@ -418,7 +428,8 @@ def test_changes_made_in_a_hurry_end_in_the_answer_to_the_last(
     ]
     for selector, value in hurried:
         page.evaluate(
-            f"(() => {{ const e = document.querySelector('{selector}'); e.value = '{value}'; {fire} }})()"
+            f"(() => {{ const e = document.querySelector('{selector}'); e.value = '{value}'; {fire}"
+            " })()"
         )
     page.wait(f"{READY} && document.querySelector('#code').innerText.includes('workclass')")
     page.wait("document.querySelector('#found').innerText.includes('workclass')")

@@ -1,4 +1,6 @@
-"""The page on the command line is complete and true: no command or option is missing, and what is marked as run runs."""
+"""The page on the command line is complete and true: no command or option is missing, and what is
+marked as run runs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def commands(group: click.Group = r2b, path: str = "r2b") -> Iterator[tuple[str,
 
 
 def sections(text: str) -> dict[str, str]:
-    """Return the text under each heading, up to the next heading of its level or above; commands are not led by their level."""
+    """Return the text under each heading, up to the next heading of its level or above; commands
+    are not led by their level.
+    """
     found: dict[str, str] = {}
     parts = re.split(r"^(#+ .+)$", text, flags=re.MULTILINE)[1:]
     for heading, body in zip(parts[::2], parts[1::2], strict=True):
@@ -43,7 +47,9 @@ def anchor(heading: str) -> str:
 
 
 def missing_from(text: str) -> list[str]:
-    """List what a page does not say: commands without a section, options neither there nor in a section it links to."""
+    """List what a page does not say: commands without a section, options neither there nor in a
+    section it links to.
+    """
     complaints = []
     bodies = sections(text)
     linked = {anchor(heading): body for heading, body in bodies.items()}
@@ -95,7 +101,9 @@ def runnable(text: str) -> list[str]:
 
 
 def script_of(lines: list[str]) -> str:
-    """Return the script of some lines. Commands without pipes that follow each other share a process."""
+    """Return the script of some lines. Commands without pipes that follow each other share a
+    process.
+    """
     python = f"{shlex.quote(sys.executable)} -W error"
     script = ["set -e", f'r2b() {{ {python} -m r2b "$@"; }}']
     for plain, several in groupby(

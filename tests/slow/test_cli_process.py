@@ -52,7 +52,10 @@ def test_tables_flow_through_pipes_and_nothing_else_does(folder: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
-    command = f'"{sys.executable}" -W error -m r2b datasets export adult - | head -n 1; exit ${{PIPESTATUS[0]}}'
+    command = (
+        f'"{sys.executable}" -W error -m r2b datasets export adult - | head -n 1; exit'
+        " ${PIPESTATUS[0]}"
+    )
     done = subprocess.run(["bash", "-c", command], capture_output=True, cwd=folder, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"age,")
@@ -155,7 +158,10 @@ def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_o
 ) -> None:
     # A solve of this size is over within a moment, so the moment is taken away.
     words = ["debias", "people.csv", *ASK, "-o", "fair.csv"]
-    program = f"import r2b.cli.output as meter; meter._DELAY = -1.0; from r2b.cli import main; main({words!r})"
+    program = (
+        "import r2b.cli.output as meter; meter._DELAY = -1.0; from r2b.cli import main;"
+        f" main({words!r})"
+    )
     seen = on_a_terminal(folder, program)
     assert b"Solving, step" in seen
     assert b"left" in seen

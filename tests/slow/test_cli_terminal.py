@@ -1,4 +1,6 @@
-"""The command where people use it: narrow and plain terminals, closed streams, full disks, names that are no text, a press of Tab."""
+"""The command where people use it: narrow and plain terminals, closed streams, full disks, names
+that are no text, a press of Tab.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def through(
 
 
 def called(*commands: list[str]) -> str:
-    """Return a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
+    """Return a program that runs commands, with a line of dashes after each; no bar comes, however
+    slow the machine is.
+    """
     begin = "import r2b.cli.output as meter; meter._DELAY = 1e9; from r2b.cli import main"
     return "; ".join(
         [begin, *(f"main({words!r}); print('{DASHES}', flush=True)" for words in commands)]
@@ -76,7 +80,8 @@ def test_a_full_disk_behind_standard_output_is_one_paragraph(
     assert done.returncode == 2
     assert (
         done.stderr
-        == "Error: Standard output cannot be written: No space left on device. Write to a file, or make room.\n"
+        == "Error: Standard output cannot be written: No space left on device. Write to a file, or"
+        " make room.\n"
     )
 
 
@@ -158,8 +163,8 @@ def test_values_that_look_alike_are_told_and_kept_apart(
     (note,) = done.err.splitlines()
     for where, pair in (("The column 'sex'", "'f' and 'f '"), ("The label", "'Boss' and 'boss'")):
         assert (
-            f"{where} holds {pair}, which differ in blanks or capitals alone and are taken as different."
-            in note
+            f"{where} holds {pair}, which differ in blanks or capitals alone and are taken as"
+            " different." in note
         )
     assert note.startswith("Note: 3 groups have fewer than 10 rows")
     assert "--min-group-size 10 with --small-groups merge" in note
@@ -214,7 +219,10 @@ def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shel
 
 
 def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
-    watched = "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.lines import TextStored as t; t.size = 1000; "
+    watched = (
+        "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.lines import TextStored"
+        " as t; t.size = 1000; "
+    )
     words = ["audit", "people.csv", *ASK, "--permutations", "0"]
     shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
     seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]
@@ -284,7 +292,10 @@ def test_tab_offers_commands_files_and_choices(folder: Path) -> None:
     [
         (
             "--json",
-            r'\{"format": "r2b-serve", "version": 1, "address": "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}',
+            (
+                r'\{"format": "r2b-serve", "version": 1, "address":'
+                r' "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}'
+            ),
         ),
         ("-q", r"r2b runs at (http://\S+)"),
     ],

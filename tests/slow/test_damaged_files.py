@@ -1,4 +1,6 @@
-"""Damaged files end in a sentence, never in the end of the process; small files that grow are refused before they do."""
+"""Damaged files end in a sentence, never in the end of the process; small files that grow are
+refused before they do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The documentation tells the truth: every Python block runs, shows what it says it shows, and every link leads somewhere.
+"""The documentation tells the truth: every Python block runs, shows what it says it shows,
+and every link leads somewhere.
 
 In a block, ``expression  # -> value`` must have that repr (or print that line). A ``text`` block
 straight after a Python block is what that block prints. Numbers of 1e-9 and below are rounding, and

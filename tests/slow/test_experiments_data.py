@@ -1,4 +1,6 @@
-"""COCO and dermatology: the layouts that are read, their splits and learner, and whole runs on data drawn here."""
+"""COCO and dermatology: the layouts that are read, their splits and learner, and whole runs on data
+drawn here.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ NAMES = ("person", "bicycle", "car", "kite")
 
 
 def draw_coco(folder: Path, n: int = 200, split: str = "toy2014") -> dict[str, Any]:
-    """Write a split in the official layout: images in no order, kites with men, gender in one of the captions; and features."""
+    """Write a split in the official layout: images in no order, kites with men, gender in one of
+    the captions; and features.
+    """
     rng = np.random.default_rng(0)
     ids = rng.permutation(np.arange(1000, 1000 + n))
     gender = rng.choice(["man", "woman", "both", "none"], size=n, p=[0.45, 0.4, 0.05, 0.1])
@@ -91,7 +95,9 @@ def test_the_official_layout_is_read_as_the_paper_reads_it(tmp_path: Path) -> No
 
 
 def write_photographs(folder: Path, n: int = 240) -> dict[str, Any]:
-    """Write a table like that of the photographs: person is everywhere, and horses go with women."""
+    """Write a table like that of the photographs: person is everywhere, and horses go with
+    women.
+    """
     import pyarrow
     import pyarrow.parquet
 

@@ -1,4 +1,6 @@
-"""The page: generated from committed results, cells and verdicts computed again by other means, pictures that say what rows say."""
+"""The page: generated from committed results, cells and verdicts computed again by other means,
+pictures that say what rows say.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_the_page_and_its_figures_are_what_the_results_files_say(results: Any) -
 
 
 def assert_shows(picture: Picture, drawing: str) -> None:
-    """Compare the numbers that a drawing says it shows, and every text in it: what no version of matplotlib changes."""
+    """Compare the numbers that a drawing says it shows, and every text in it: what no version of
+    matplotlib changes.
+    """
     root, kind = ElementTree.fromstring(drawing), "{http://www.w3.org/2000/svg}"
     references = set(re.findall(r'(?:url\(#|href="#)([^)"]*)', drawing))
     assert references <= {str(part.get("id")) for part in root.iter()}

@@ -1,4 +1,6 @@
-"""What experiments compute: learners, labels and samples by their definitions, and stored rows that come out again."""
+"""What experiments compute: learners, labels and samples by their definitions, and stored rows that
+come out again.
+"""
 
 from __future__ import annotations
 

@@ -45,18 +45,6 @@ def test_a_family_listed_twice_changes_nothing(seed, soft, epsilon, bound):
 
 
 @few
-@given(SEEDS, SOFT, EPSILON, GROUP_BOUND)
-def test_another_family_never_lowers_the_distance(seed, soft, epsilon, bound):
-    who = people(seed, soft=soft)
-    costs = [
-        fit(who, families=f, epsilon=epsilon, bound=bound).certificate.distance
-        for f in (["sex"], ["sex", "race"], "both")
-    ]
-    assert costs[0] <= costs[1] + 1e-9
-    assert costs[1] <= costs[2] + 1e-9
-
-
-@few
 @given(SEEDS, SOFT, EPSILON, st.sampled_from(["range", "ratio"]))
 def test_intersections_imply_margins(seed, soft, epsilon, bound):
     who = people(seed, soft=soft)

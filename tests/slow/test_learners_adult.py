@@ -1,4 +1,6 @@
-"""Learners on Adult with injected bias: what fair labels bring to held-out rows, and that the argmax does not; the recorded figures."""
+"""Learners on Adult with injected bias: what fair labels bring to held-out rows, and that the
+argmax does not; the recorded figures.
+"""
 
 from __future__ import annotations
 

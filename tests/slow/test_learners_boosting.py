@@ -1,4 +1,6 @@
-"""LightGBM and XGBoost on soft labels: the library's own model on one-hot labels, the expansion's on fair ones, X handed over once."""
+"""LightGBM and XGBoost on soft labels: the library's own model on one-hot labels, the expansion's
+on fair ones, X handed over once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A small network on fair labels: soft rows batch by batch, row weights in the loss, parity on held-out rows."""
+"""A small network on fair labels: soft rows batch by batch, row weights in the loss, parity on
+held-out rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Algorithm 1: it converges to the certified optimum, round by round as printed, and has none of the defects of its published forms."""
+"""Algorithm 1: it converges to the certified optimum, round by round as printed, and has none of
+the defects of its published forms.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ ALL_ROUNDS = 1_000
 
 @cache
 def data(name: str) -> Any:
-    """Labels, groups and the labels as a matrix; "injected" sets half of Adult's labels by sex, as in the paper's experiments."""
+    """Labels, groups and the labels as a matrix; "injected" sets half of Adult's labels by sex, as
+    in the paper's experiments.
+    """
     rng = np.random.default_rng(7)
     if name == "soft":
         groups = rng.choice(3, 150, p=[0.5, 0.3, 0.2])

@@ -1,4 +1,6 @@
-"""What is handed out: the wheel and the source distribution, what they ask for, and what is said of them."""
+"""What is handed out: the wheel and the source distribution, what they ask for, and what is said of
+them.
+"""
 
 from __future__ import annotations
 

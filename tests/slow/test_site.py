@@ -1,4 +1,5 @@
-"""The site: every public name has its page with every parameter, every example runs, and what `make docs` built works without a network.
+"""The site: every public name has its page with every parameter, every example runs, and what
+`make docs` built works without a network.
 
 Tests of the built pages skip where `make docs` has not been run since the pages changed. The build
 itself fails on a broken link, a missing picture, an example that does not run or a reference that

@@ -21,7 +21,9 @@ GIVEN = {"groups": "given", "decisions": "likeliest"}
 
 
 def attribute_of(X):
-    """An attribute that has nothing to do with the classes but is a function of the row, so that moving or repeating rows moves it too."""
+    """An attribute that has nothing to do with the classes but is a function of the row, so that
+    moving or repeating rows moves it too.
+    """
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     try:
         digits = np.nan_to_num(np.abs(dense.astype(float)), posinf=0).round(4).sum(axis=1)
@@ -36,7 +38,9 @@ def attribute_of(X):
 
 
 class Supplied(ParityClassifier):
-    """The classifier with an attribute supplied: the checks call ``fit(X, y)``, which a user must not be able to do by mistake."""
+    """The classifier with an attribute supplied: the checks call ``fit(X, y)``, which a user must
+    not be able to do by mistake.
+    """
 
     def fit(self, X, y, *, sensitive_features=None, sample_weight=None):
         return super().fit(X, y, sensitive_features=attribute_of(X), sample_weight=sample_weight)
@@ -85,24 +89,37 @@ WEIGHTED = [
 
 
 def expected_failures(estimator):
-    """What is refused where the checks want it taken, what the learner alone fails too, and what fair decisions are not meant to do."""
+    """What is refused where the checks want it taken, what the learner alone fails too, and what
+    fair decisions are not meant to do.
+    """
     if getattr(estimator, "decisions", "fair") == "fair":
-        folds = "the check passes folds as a list, and cv is a number of folds, which are shuffled and alike in groups and classes"
-        decided = "decisions are in parity by prices on the scores, and are not the most probable class of predict_proba, which would undo it"
+        folds = (
+            "the check passes folds as a list, and cv is a number of folds, which are shuffled and"
+            " alike in groups and classes"
+        )
+        decided = (
+            "decisions are in parity by prices on the scores, and are not the most probable class"
+            " of predict_proba, which would undo it"
+        )
         found = dict.fromkeys(WEIGHTED[-2:], folds) | {"check_classifiers_train": decided}
         ranks = "decision_function is the learner's own, for ranking, and decisions are in parity"
-        apart = "decision_function is that of the learner trained on all rows, and probabilities are the mean of the folds, in parity"
+        apart = (
+            "decision_function is that of the learner trained on all rows, and probabilities are"
+            " the mean of the folds, in parity"
+        )
         own = {"check_classifiers_classes": ranks, "check_decision_proba_consistency": apart}
         return found | (own if hasattr(estimator, "decision_function") else {})
     if isinstance(estimator.estimator, LinearSVC):
         return dict.fromkeys(
             WEIGHTED[-2:],
-            "liblinear does not count a weight as a repetition; scikit-learn expects this failure as well",
+            "liblinear does not count a weight as a repetition; scikit-learn expects this failure"
+            " as well",
         )
     if isinstance(estimator.estimator, KNeighborsClassifier):
         return dict.fromkeys(
             WEIGHTED,
-            "KNeighborsClassifier takes no weights; they are refused instead of counting for the labels alone",
+            "KNeighborsClassifier takes no weights; they are refused instead of counting for the"
+            " labels alone",
         )
     return {}
 

@@ -1,4 +1,6 @@
-"""Every documented learner with every form that it can follow: the model comes nearer to parity; with the others: a refusal."""
+"""Every documented learner with every form that it can follow: the model comes nearer to parity;
+with the others: a refusal.
+"""
 
 from __future__ import annotations
 

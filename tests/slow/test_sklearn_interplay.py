@@ -1,4 +1,6 @@
-"""The classifier among those of scikit-learn: searches in parallel, calibration, votes, thresholds, prepared columns, samplers."""
+"""The classifier among those of scikit-learn: searches in parallel, calibration, votes, thresholds,
+prepared columns, samplers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the learner is shown: exact weights, no zero entries, whole rows held back; and that argmax would lose what this keeps."""
+"""What the learner is shown: exact weights, no zero entries, whole rows held back; and that argmax
+would lose what this keeps.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_rows_of_weight_zero_are_not_shown(form):
 
 
 def soft_cross_entropy(soft, weight, penalty):
-    """Coefficients of the minimum of weighted soft cross-entropy plus |coef|^2 / 2C, found without any repetition of rows."""
+    """Coefficients of the minimum of weighted soft cross-entropy plus |coef|^2 / 2C, found without
+    any repetition of rows.
+    """
     n_classes = soft.shape[1]
     wide = np.column_stack([X, np.ones(N)])
 
@@ -113,7 +117,9 @@ def test_logistic_regression_on_the_expansion_minimises_soft_cross_entropy(weigh
 
 @cache
 def adult(share):
-    """A share of the labels set by sex, classes in the order of education, features without sex; train and test rows."""
+    """A share of the labels set by sex, classes in the order of education, features without sex;
+    train and test rows.
+    """
     table = load_adult().complete()
     rng = np.random.default_rng(0)
     place = {name: k for k, name in enumerate(table.education_order)}
@@ -141,7 +147,9 @@ def argmax_labels(y, groups):
 
 
 def parities_on_adult(learner, share):
-    """Parity of test probabilities: trained on the labels as they are, on the argmax of fair rows, and by the classifier."""
+    """Parity of test probabilities: trained on the labels as they are, on the argmax of fair rows,
+    and by the classifier.
+    """
     features, y, sex, train, test = adult(share)
     plain = clone(learner).fit(features[train], y[train])
     by_argmax = clone(learner).fit(features[train], argmax_labels(y[train], sex[train]))

@@ -1,4 +1,6 @@
-"""The app behind a real server, for tests: uvicorn on a free port of this machine, asked with the standard library."""
+"""The app behind a real server, for tests: uvicorn on a free port of this machine, asked with the
+standard library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A real browser for tests: headless Chromium, driven over its own pipe with the standard library alone.
+"""A real browser for tests: headless Chromium, driven over its own pipe with the standard
+library alone.
 
     def test_the_page_has_a_heading(tmp_path):
         with browser.launch() as chromium:
@@ -82,7 +83,9 @@ def find() -> str | None:
 
 @contextmanager
 def launch() -> Iterator[Browser]:
-    """Start a browser with an empty profile and end it afterwards; skip the test where there is none."""
+    """Start a browser with an empty profile and end it afterwards; skip the test where there is
+    none.
+    """
     path = find()
     if path is None:
         pytest.skip("chromium is not installed")
@@ -136,7 +139,9 @@ class Browser:
         height: int = 900,
         javascript: bool = True,
     ) -> Page:
-        """Open an address in a window of its own, with its own storage, and wait until it has loaded."""
+        """Open an address in a window of its own, with its own storage, and wait until it has
+        loaded.
+        """
         context = self.send("Target.createBrowserContext")["browserContextId"]
         target = self.send("Target.createTarget", url="about:blank", browserContextId=context)[
             "targetId"
@@ -163,7 +168,9 @@ class Browser:
         return result
 
     def listen(self, until: Callable[[dict[str, Any]], bool]) -> None:
-        """Read messages, pass events on to their pages, and return after the first message that is the one waited for."""
+        """Read messages, pass events on to their pages, and return after the first message that is
+        the one waited for.
+        """
         end = time.monotonic() + TIMEOUT
         while True:
             while b"\0" not in self._buffer:
@@ -288,17 +295,24 @@ class Page:
     def wait(self, expression: str) -> Any:
         """Wait until an expression is true, looking at every frame, and give its value."""
         tries = f"const value = ({expression}); if (value) resolve(value); else"
-        again = "if (performance.now() > end) reject(new Error('it did not come true')); else requestAnimationFrame(look)"
+        again = (
+            "if (performance.now() > end) reject(new Error('it did not come true')); else"
+            " requestAnimationFrame(look)"
+        )
         until = f"const end = performance.now() + {1000 * (TIMEOUT - 5)}"
         return self.evaluate(
-            f"new Promise((resolve, reject) => {{ {until}; const look = () => {{ {tries} {again} }}; look() }})"
+            f"new Promise((resolve, reject) => {{ {until}; const look = () => {{ {tries} {again}"
+            " }; look() })"
         )
 
     def _middle(self, selector: str) -> tuple[float, float]:
         find = f"const e = document.querySelector({json.dumps(selector)}); if (!e) return null"
         # At once: a page that scrolls smoothly would still be moving when the mouse arrives.
         seen = "e.scrollIntoView({block: 'center', behavior: 'instant'})"
-        box = f"{seen}; const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]"
+        box = (
+            f"{seen}; const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y +"
+            " r.height / 2]"
+        )
         found = self.evaluate(f"(() => {{ {find}; {box} }})()")
         if found is None:
             raise LookupError(f"nothing on the page matches {selector}")
@@ -354,9 +368,13 @@ class Page:
     def set_value(self, selector: str, value: Any) -> None:
         """Set an input, a slider or a choice as a user does: the events go out."""
         which = json.dumps(selector)
-        fire = "for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles: true}))"
+        fire = (
+            "for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles:"
+            " true}))"
+        )
         self.evaluate(
-            f"(() => {{ const e = document.querySelector({which}); e.value = {json.dumps(str(value))}; {fire} }})()"
+            f"(() => {{ const e = document.querySelector({which}); e.value ="
+            f" {json.dumps(str(value))}; {fire} }})()"
         )
 
     def upload(self, selector: str, path: Path) -> None:
@@ -366,7 +384,9 @@ class Page:
         self.send("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
     def download(self, selector: str, folder: Path) -> Path:
-        """Click on what downloads a file, wait for it, and give its path in a folder that exists."""
+        """Click on what downloads a file, wait for it, and give its path in a folder that
+        exists.
+        """
         names: list[str] = []
         done: list[bool] = []
 
@@ -424,7 +444,9 @@ class Page:
         )
 
     def axe(self, every: bool = False) -> list[str]:
-        """Check accessibility with axe-core and give its serious and critical findings, or every one; skip where it cannot be had."""
+        """Check accessibility with axe-core and give its serious and critical findings, or every
+        one; skip where it cannot be had.
+        """
         self.evaluate(axe_source() + "; 0")
         found = self.evaluate(
             "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)"
@@ -444,7 +466,9 @@ class Page:
 
 @functools.cache
 def axe_source() -> str:
-    """Return the text of axe-core, fetched once by npm into pytest's cache; skip where npm or its registry is not there."""
+    """Return the text of axe-core, fetched once by npm into pytest's cache; skip where npm or its
+    registry is not there.
+    """
     script = ROOT / ".pytest_cache" / f"axe-core-{AXE}.js"
     if not script.exists():
         npm = shutil.which("npm")

@@ -1,4 +1,6 @@
-"""Calls of the command line for its tests: in this process for speed, and a small table whose labels are far from parity."""
+"""Calls of the command line for its tests: in this process for speed, and a small table whose
+labels are far from parity.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def csv_of(columns: dict[str, list[str]]) -> bytes:
 
 
 def on_a_terminal(folder: Path, program: str, **asked: str) -> bytes:
-    """Run Python with all its streams on a terminal of 100 columns, or as the environment asks, and give what it shows."""
+    """Run Python with all its streams on a terminal of 100 columns, or as the environment asks, and
+    give what it shows.
+    """
     import pty
 
     leader, follower = pty.openpty()

@@ -1,4 +1,5 @@
-"""Files damaged in every way that a seed picks, and the processes that read them; run as a program it is a campaign of any length.
+"""Files damaged in every way that a seed picks, and the processes that read them; run as a
+program it is a campaign of any length.
 
 python tests/damaged_files.py 1000        # that many of each kind, each in a process of its own
 """
@@ -67,7 +68,9 @@ def whole(kind: str, n_rows: int = 120) -> bytes:
 
 
 def damaged(content: bytes, seed: int) -> bytes:
-    """Damage some bytes: a bit, a byte, a number, a stretch, a stretch from elsewhere, or the end."""
+    """Damage some bytes: a bit, a byte, a number, a stretch, a stretch from elsewhere, or the
+    end.
+    """
     draw, made = random.Random(seed), bytearray(content)
     way = draw.randrange(7)
     for _ in range(draw.choice([1, 1, 2, 4, 16])):
@@ -90,7 +93,9 @@ def damaged(content: bytes, seed: int) -> bytes:
 
 
 def use(kind: str, content: bytes, folder: str) -> None:
-    """Do with a file what commands and the app do: read it, list it, write it, solve it; whole columns, and part by part."""
+    """Do with a file what commands and the app do: read it, list it, write it, solve it; whole
+    columns, and part by part.
+    """
     import r2b
     from r2b.app.tables import _columns
     from r2b.engines.files import FileSource
@@ -133,7 +138,10 @@ def outcomes(kind: str, seeds: range) -> Counter[str]:
 
 def campaign(kind: str, first: int, count: int) -> tuple[int, str]:
     """Run a stretch of seeds in a process of its own; give how it ended and what it counted."""
-    code = f"import damaged_files as d; print(dict(d.outcomes({kind!r}, range({first}, {first + count}))))"
+    code = (
+        f"import damaged_files as d; print(dict(d.outcomes({kind!r}, range({first},"
+        f" {first + count}))))"
+    )
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", code],

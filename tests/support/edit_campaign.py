@@ -1,4 +1,5 @@
-"""Random edits of outputs and certificates of every form and format: none that changes what is claimed is verified.
+"""Random edits of outputs and certificates of every form and format: none that changes what
+is claimed is verified.
 
 python tests/support/edit_campaign.py 3000
 """
@@ -69,7 +70,9 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
 
 
 def people() -> dict[str, list[Any]]:
-    """Return the columns of a table with labels, probabilities, tags and attributes of all kinds."""
+    """Return the columns of a table with labels, probabilities, tags and attributes of all
+    kinds.
+    """
     rng = np.random.default_rng(7)
     sex = rng.choice(["f", "m"], N)
     lean, share = np.where(sex == "f", 0.2, 0.6), np.round(rng.beta(2, 2, N), 3)

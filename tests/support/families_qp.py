@@ -2,7 +2,8 @@
 
 A family is given as a matrix of what each row counts in each group. Its bound becomes plain
 inequalities between means: every pair of groups for a range or a ratio, every group against the
-mean over all, a target or a group. Nothing is merged and nothing here calls a solver of the package.
+mean over all, a target or a group. Nothing is merged and nothing here calls a solver of the
+package.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ N_ROWS = 3_000
 
 
 def people(n: int = N_ROWS, seed: int = 3) -> pa.Table:
-    """Four classes that depend on two attributes, a third column of years, ids, weights and a note with quotes and line ends."""
+    """Four classes that depend on two attributes, a third column of years, ids, weights and a note
+    with quotes and line ends.
+    """
     rng = np.random.default_rng(seed)
     sex, region = rng.integers(0, 2, n), rng.integers(0, 3, n)
     job = np.minimum(rng.poisson(0.8 + sex + 0.2 * region), 3)
@@ -41,7 +43,9 @@ def people(n: int = N_ROWS, seed: int = 3) -> pa.Table:
 def scores(
     n: int = N_ROWS, n_classes: int = 5, seed: int = 4, dtype: type = np.float64
 ) -> tuple[Any, pa.Table]:
-    """Rows of probabilities that depend on a group: the matrix, and a table that has it as lists and as columns."""
+    """Rows of probabilities that depend on a group: the matrix, and a table that has it as lists
+    and as columns.
+    """
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 3, n)
     y = rng.dirichlet(np.full(n_classes, 0.7), n)
@@ -108,7 +112,9 @@ def parts(suffix: str, ways: str) -> Callable[[pa.Table, Path], Any]:
 
 
 def hive(table: pa.Table, folder: Path) -> Path:
-    """A folder for each year and region, whose columns are not in the files; rows leave in the order of the paths."""
+    """A folder for each year and region, whose columns are not in the files; rows leave in the
+    order of the paths.
+    """
     order = table.sort_by([("year", "ascending"), ("region", "ascending")])
     keys = list(zip(order["year"].to_pylist(), order["region"].to_pylist(), strict=True))
     for year, region in sorted(set(keys)):

@@ -1,4 +1,5 @@
-"""Children of one process, for programs that tests start: what they need is imported once, before the first of them.
+"""Children of one process, for programs that tests start: what they need is imported once,
+before the first of them.
 
 A program has this folder on its path; :func:`run_program` starts it so.
 """
@@ -34,7 +35,9 @@ def ended(number: int) -> int:
 
 
 def prepare(work: Callable[[], int]) -> None:
-    """Do some work in a child, and import here what it imported there: threads that it started are not in this process."""
+    """Do some work in a child, and import here what it imported there: threads that it started are
+    not in this process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "modules"
 

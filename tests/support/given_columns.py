@@ -34,7 +34,9 @@ def column(source: FileSource, name: str) -> list[Any]:
 
 
 class Given:
-    """What makes new columns of rows, from columns given whole; ``rows`` repeats rows, each at least once and in order."""
+    """What makes new columns of rows, from columns given whole; ``rows`` repeats rows, each at
+    least once and in order.
+    """
 
     form, rows_at_once = "round", 1 << 20
 

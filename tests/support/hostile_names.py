@@ -1,4 +1,6 @@
-"""A table whose names try to break every page: markup, other scripts and directions, 200 characters, emoji and quotes."""
+"""A table whose names try to break every page: markup, other scripts and directions, 200
+characters, emoji and quotes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def name(place: int, kind: str) -> str:
 
 
 def hostile(n: int = 6000, seed: int = 0) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return labels of 50 classes in 20 groups; the first group has its first class far more often."""
+    """Return labels of 50 classes in 20 groups; the first group has its first class far more
+    often.
+    """
     rng = np.random.default_rng(seed)
     group = np.concatenate([np.arange(N_GROUPS), rng.integers(0, N_GROUPS, n - N_GROUPS)])
     rare = rng.random(n) < 0.02 + 0.3 * (group % 5 == 0)

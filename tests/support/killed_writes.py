@@ -74,7 +74,9 @@ def make(folder: Path, kind: str) -> None:
 
 
 def count(folder: Path, kind: str) -> int:
-    """Count what DuckDB, or Polars for Arrow, reads of all files below a folder, hidden folders too; 0 where there are none."""
+    """Count what DuckDB, or Polars for Arrow, reads of all files below a folder, hidden folders
+    too; 0 where there are none.
+    """
     import duckdb
     import polars
 

@@ -19,7 +19,8 @@ class Split(NamedTuple):
 
 @cache
 def injected_adult(n_rows: int = 6_000) -> tuple[Split, Split]:
-    """Adult's education by sex, half of the labels set by sex as in the paper: two thirds of the rows to learn from, the others held out.
+    """Adult's education by sex, half of the labels set by sex as in the paper: two thirds of
+    the rows to learn from, the others held out.
 
     Features include sex itself, so that a learner can take up all of the bias.
     """

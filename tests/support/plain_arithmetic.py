@@ -292,7 +292,9 @@ def _add(
 
 
 def _way(graph: Graph, start: int, row: int) -> list[tuple[int, int]] | None:
-    """Return the entries between a class and a row, from the class on; None where there is no way."""
+    """Return the entries between a class and a row, from the class on; None where there is no
+    way.
+    """
     ways: list[tuple[tuple[str, int], list[tuple[int, int]]]] = [(("class", start), [])]
     seen = {("class", start)}
     for (kind, number), way in ways:

@@ -19,7 +19,8 @@ UNLEARNED = {"data_parity", "label_parity", "drawn_parity"}
 
 
 def assert_agrees(again: Row, row: Row, ignored: Collection[str] = ()) -> None:
-    """Hold measures of a rerun to those of a stored row: numbers to the tolerance that the page states, the rest exactly.
+    """Hold measures of a rerun to those of a stored row: numbers to the tolerance that the
+    page states, the rest exactly.
 
     Linear algebra adds in another order on another processor, so that labels differ in their last
     bits. Measures of labels differ as little. A tree that is trained on them decides between splits

@@ -1,4 +1,6 @@
-"""Tables, and what must be the same about them wherever they live: prices, proof, labels row by row, audit."""
+"""Tables, and what must be the same about them wherever they live: prices, proof, labels row by
+row, audit.
+"""
 
 from __future__ import annotations
 
@@ -206,7 +208,9 @@ class Expected:
 
 @cache
 def expected(name: str) -> Expected:
-    """Solve a case in memory with the kernel of NumPy, and put the labels in all forms beside the keys."""
+    """Solve a case in memory with the kernel of NumPy, and put the labels in all forms beside the
+    keys.
+    """
     case = cases()[name]
     fair = r2b.debias(case.y(), **case.in_memory(), **case.settings)
     key = case.table["id"]
@@ -239,7 +243,9 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def new_columns(table: pa.Table, case: Case) -> pa.Table:
-    """Return the key and the new columns of a table that has come back, in the order of the keys."""
+    """Return the key and the new columns of a table that has come back, in the order of the
+    keys.
+    """
     old = case.table.column_names
     assert table.column_names[: len(old)] == old
     new = [name for name in table.column_names[len(old) :] if not name.endswith("_row")]

@@ -1,4 +1,5 @@
-"""The rules of the code, kept by machines: who imports whom, how long a file may be, what no file may contain.
+"""The rules of the code, kept by machines: who imports whom, what no
+file may contain.
 
 Each rule is a function from source text to a list of complaints, so that it can be shown a planted
 offence as well as the package.
@@ -96,7 +97,9 @@ def module_name(path: Path) -> str:
 
 
 def package_of(module: str) -> str:
-    """Name the package of a module below ``r2b``; ``r2b`` itself counts as ``engines``, where its latest name lives."""
+    """Name the package of a module below ``r2b``; ``r2b`` itself counts as ``engines``, where its
+    latest name lives.
+    """
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "engines"
 
@@ -145,7 +148,9 @@ def imports_flow_one_way(module: str, tree: ast.Module) -> list[str]:
 
 
 def optional_libraries_wait(module: str, tree: ast.Module) -> list[str]:
-    """Look at what runs on import: everything outside functions, less what only a type checker reads."""
+    """Look at what runs on import: everything outside functions, less what only a type checker
+    reads.
+    """
     complaints = []
     brought = [libraries for start, libraries in BRINGS.items() if module.startswith(start)]
     waiting = OPTIONAL.difference(*brought)
@@ -256,7 +261,10 @@ def test_rule_lets_honest_code_pass(rule: Rule, module: str, source: str) -> Non
 
 
 def test_import_is_quiet_and_light() -> None:
-    program = "import sys; before = set(sys.modules); import r2b; print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    program = (
+        "import sys; before = set(sys.modules); import r2b; print(*sorted({m.split('.')[0] for m in"
+        " set(sys.modules) - before}))"
+    )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,

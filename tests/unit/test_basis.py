@@ -1,4 +1,6 @@
-"""Basis functions of a continuous attribute: by definition, against independent splines, by metamorphosis; then every refusal."""
+"""Basis functions of a continuous attribute: by definition, against independent splines, by
+metamorphosis; then every refusal.
+"""
 
 import json
 
@@ -40,7 +42,9 @@ def moments(basis, values, weight):
 
 
 def projector(columns, weight):
-    """The orthogonal projector, in the weighted norm, onto the span of some columns and the constant: a span, whatever its basis."""
+    """The orthogonal projector, in the weighted norm, onto the span of some columns and the
+    constant: a span, whatever its basis.
+    """
     root = np.sqrt(weight)[:, None]
     q, r = np.linalg.qr(
         root * np.column_stack([np.ones(len(columns)), columns / np.abs(columns).max(axis=0)])
@@ -50,7 +54,9 @@ def projector(columns, weight):
 
 
 def truncated_powers(values, knots):
-    """The textbook's natural splines: ``d_j - d_{K-1}``, differences of cubes cut off at the knots, and the line."""
+    """The textbook's natural splines: ``d_j - d_{K-1}``, differences of cubes cut off at the knots,
+    and the line.
+    """
 
     def d(j):
         return (np.maximum(values - knots[j], 0) ** 3 - np.maximum(values - knots[-1], 0) ** 3) / (

@@ -167,7 +167,9 @@ def test_many_groups_and_classes_of_far_apart_weights(name):
 
 @pytest.mark.parametrize("seed", range(150))
 def test_what_is_taken_for_implied_is(seed):
-    """Means within one bound, averaged over unions of groups, are within the one that it implies."""
+    """Means within one bound, averaged over unions of groups, are within the one that it
+    implies.
+    """
     rng = np.random.default_rng(seed)
     groups = [name for name in CHOICES if BOUNDS[name].compares_groups]
     target = rng.dirichlet(np.ones(3))
@@ -224,7 +226,9 @@ def test_a_ratio_refuses_a_class_that_nobody_has():
 
 
 def layered(rng: np.random.Generator, name: str) -> Parity:
-    """Two overlapping families over five cells, one with offsets, of two outcomes of three classes."""
+    """Two overlapping families over five cells, one with offsets, of two outcomes of three
+    classes.
+    """
     outcomes = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     cell_share = rng.dirichlet(np.ones(5))
     design = np.concatenate(

@@ -94,6 +94,9 @@ def test_unseen_values_name_types_and_not_the_same_spelling(fitted, new, types):
 def test_epsilon_by_name_names_types():
     with pytest.raises(
         ParameterError,
-        match=r"names '0' \(text\), but the classes are of another type\. Name classes among these: 0, 1 \(number\)",
+        match=(
+            r"names '0' \(text\), but the classes are of another type\. Name classes among these:"
+            r" 0, 1 \(number\)"
+        ),
     ):
         r2b.debias(np.arange(N) % 2, sensitive_features=SEX, epsilon={"0": 0.1, "1": 0.1})

@@ -1,4 +1,6 @@
-"""The drop-in for the published class, against the published loop written anew from its description."""
+"""The drop-in for the published class, against the published loop written anew from its
+description.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from r2b.methods import R2B
 
 
 def threshold(scores: Any, low: float, high: float, gamma: float) -> float:
-    """Return the shift t of least size with the mean of clip((scores - t) / gamma, 0, 1) in a band."""
+    """Return the shift t of least size with the mean of clip((scores - t) / gamma, 0, 1) in a
+    band.
+    """
 
     def mean(t: float) -> float:
         return float(np.clip((scores - t) / gamma, 0.0, 1.0).mean())

@@ -1,4 +1,6 @@
-"""A continuous attribute without binning: its moments against a programme from the definition, groups as a case of it, new values."""
+"""A continuous attribute without binning: its moments against a programme from the definition,
+groups as a case of it, new values.
+"""
 
 from __future__ import annotations
 

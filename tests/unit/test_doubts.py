@@ -1,4 +1,6 @@
-"""Data that are rarely meant so: one typed warning per call that names column and values, on every way in."""
+"""Data that are rarely meant so: one typed warning per call that names column and values, on every
+way in.
+"""
 
 import pickle
 import warnings

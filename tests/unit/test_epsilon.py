@@ -1,4 +1,6 @@
-"""What epsilon may be: a share, not a percentage; by name for some classes, and the account says which are free."""
+"""What epsilon may be: a share, not a percentage; by name for some classes, and the account says
+which are free.
+"""
 
 import math
 

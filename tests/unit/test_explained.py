@@ -1,4 +1,6 @@
-"""The share of a class's variance that an attribute explains: against least squares, by metamorphosis, and what is refused."""
+"""The share of a class's variance that an attribute explains: against least squares, by
+metamorphosis, and what is refused.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,6 @@
-"""Every combination of families, bounds and epsilons against programmes written row by row from the definition."""
+"""Every combination of families, bounds and epsilons against programmes written row by row from the
+definition.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What cannot be asked is refused before anything is solved, with the facts and what to do about it."""
+"""What cannot be asked is refused before anything is solved, with the facts and what to do about
+it.
+"""
 
 from __future__ import annotations
 

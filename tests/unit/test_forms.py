@@ -27,7 +27,7 @@ from r2b._labels.rounding import (
     whole_counts,
 )
 from r2b._labels.sampling import expanded, sample_rows
-from r2b.errors import ProbabilityError
+from r2b.errors import InputError, ProbabilityError
 
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
 
@@ -338,3 +338,9 @@ def test_sampled_table_gives_what_its_rows_give(
     uniforms[::5] = HIGHEST
     uniforms[1::5] = 0.0
     assert np.array_equal(sample_rows(table, uniforms, index), sample_rows(table[index], uniforms))
+
+
+def test_rows_that_are_not_those_counted_before_are_refused() -> None:
+    draws, pairs = draws_for(4_000, 0), np.arange(4_000) % 4
+    with pytest.raises(InputError, match="not those that were counted before"):
+        find_borders(np.tile([500, 500], (4, 1)), lambda look: look(pairs[1:], draws[1:]))

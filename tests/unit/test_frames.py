@@ -1,4 +1,6 @@
-"""Results as frames: of the library that the data came in, with the numbers of the result itself."""
+"""Results as frames: of the library that the data came in, with the numbers of the result
+itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Families that others imply cost nothing: the same labels, the same proof for all of them, without their prices or their memory."""
+"""Families that others imply cost nothing: the same labels, the same proof for all of them, without
+their prices or their memory.
+"""
 
 from __future__ import annotations
 

@@ -6,15 +6,10 @@ import json
 import narwhals as nw
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from r2b._data import Vocabulary
 from r2b._data.arrays import (
-    compact_integers,
     encode_text,
-    smallest_unsigned,
 )
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
@@ -135,19 +130,6 @@ def test_decode_gives_back_the_kind_and_dtype_that_came_in(library, kind):
     for fact in ("dtype", "type", "name"):
         if hasattr(column, fact):
             assert getattr(back, fact) == getattr(column, fact)
-
-
-@pytest.mark.parametrize("library", PLAIN + CATEGORICAL)
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_a_vocabulary_survives_json(library, kind):
-    values, distinct, codes = COLUMNS[kind]
-    _, vocabulary = encoded(make(library, values))
-    restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json(), allow_nan=False)))
-    assert restored.values.dtype == vocabulary.values.dtype
-    assert len(restored) == len(distinct)
-    for other in PLAIN:
-        assert restored.encode(make(other, values), what="y").tolist() == codes
-    assert restored.decode(np.array(codes)).tolist() == vocabulary.values[codes].tolist()
 
 
 @pytest.mark.parametrize(
@@ -340,23 +322,6 @@ def test_unusual_values_are_kept_and_survive_json(library, values):
     )
     restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json(), allow_nan=False)))
     assert restored.encode(make(library, values), what="y").tolist() == codes.tolist()
-
-
-INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2", ">i8", ">u4"]
-
-
-def assert_as_sorted(values):
-    codes, present = compact_integers(values)
-    expected, inverse = np.unique(values, return_inverse=True)
-    np.testing.assert_array_equal(present, expected)
-    np.testing.assert_array_equal(codes, inverse)
-    assert present.dtype == values.dtype
-    assert codes.dtype == smallest_unsigned(len(expected))
-
-
-@given(st.sampled_from(INTEGERS).flatmap(lambda dtype: hnp.arrays(dtype, st.integers(1, 40))))
-def test_codes_are_those_of_sorting(values):
-    assert_as_sorted(values)
 
 
 LETTERS = np.array(list("abcdeéü✓ z"))

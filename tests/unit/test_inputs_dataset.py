@@ -11,10 +11,8 @@ from r2b._data.cells import read_cells
 from r2b.errors import (
     InputError,
     LengthError,
-    MissingValueError,
     ParameterError,
     ShapeError,
-    UnseenError,
     WeightError,
 )
 
@@ -48,17 +46,6 @@ def test_several_attributes_are_crossed_and_named(library):
     assert groups.table.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0]]
     assert groups.codes.tolist() == [0, 3, 1, 3, 2]
     assert groups.codes.dtype == np.uint8
-
-
-def test_lengths_that_differ_are_both_named():
-    with pytest.raises(LengthError, match=r"5 rows.*4"):
-        read(Y, sensitive_features=SEX[:4])
-    with pytest.raises(LengthError, match=r"5 rows.*sample_weight. has 2"):
-        read(Y, sensitive_features=SEX, sample_weight=[1, 2])
-    with pytest.raises(LengthError, match="'race'"):
-        read(Y, sensitive_features={"sex": SEX, "race": RACE[:3]})
-    with pytest.raises(LengthError, match="dictionary"):
-        read(Y, sensitive_features=[SEX, RACE])
 
 
 @pytest.mark.parametrize(
@@ -100,61 +87,6 @@ def test_a_bad_weight_is_named(library, bad):
 
 def restored(schema):
     return Schema.from_json(json.loads(json.dumps(schema.to_json(), allow_nan=False)))
-
-
-@pytest.mark.parametrize("again", [lambda schema: schema, restored], ids=["same", "restored"])
-@pytest.mark.parametrize("library", FRAMES)
-def test_new_rows_get_the_fitted_codes(library, again):
-    data = read(
-        ["b", "a", "c", "a", "b"], sensitive_features=frame(library, {"sex": SEX, "race": RACE})
-    )
-    schema = again(data.schema)
-    assert schema.names.tolist() == data.cells.names.tolist()
-    new = schema.read(
-        ["c", "b"],
-        sensitive_features=frame(library, {"extra": [0, 1], "race": ["z", "x"], "sex": ["f", "m"]}),
-    )
-    assert new.labels.codes.tolist() == [2, 1]
-    assert new.cells.codes.tolist() == [2, 3]
-    assert new.n_classes == 3 and new.n_cells == 4
-    assert new.schema.to_json() == data.schema.to_json()
-
-
-@pytest.mark.parametrize("again", [lambda schema: schema, restored], ids=["same", "restored"])
-def test_what_was_not_fitted_is_refused(again):
-    schema = again(read(Y, sensitive_features={"sex": SEX, "race": RACE}).schema)
-    with pytest.raises(UnseenError, match=r"Row 1 of y holds 9"):
-        schema.read([0, 9], sensitive_features={"sex": ["f", "f"], "race": ["x", "x"]})
-    with pytest.raises(UnseenError, match=r"'q'.*'x'"):
-        schema.read([0, 1], sensitive_features={"sex": ["f", "f"], "race": ["x", "q"]})
-    with pytest.raises(UnseenError, match=r"sex=m, race=z") as caught:
-        schema.read([0, 1], sensitive_features={"sex": ["f", "m"], "race": ["x", "z"]})
-    assert caught.value.facts["row"] == 1
-    with pytest.raises(ShapeError, match="'race'"):
-        schema.read([0, 1], sensitive_features={"sex": ["f", "m"]})
-    with pytest.raises(ShapeError, match="were fitted"):
-        schema.read(np.eye(3)[:2], sensitive_features={"sex": ["f", "f"], "race": ["x", "x"]})
-
-
-@pytest.mark.parametrize("again", [lambda schema: schema, restored], ids=["same", "restored"])
-@pytest.mark.parametrize("library", FRAMES)
-def test_new_probabilities_are_put_in_the_fitted_order(library, again):
-    schema = again(
-        read(
-            frame(library, {"no": [0.25, 1.0], "yes": [0.75, 0.0]}), sensitive_features=["f", "m"]
-        ).schema
-    )
-    new = schema.read(frame(library, {"yes": [0.125], "no": [0.875]}), sensitive_features=["m"])
-    assert new.labels.matrix.tolist() == [[0.875, 0.125]]
-    assert new.labels.vocabulary.values.tolist() == ["no", "yes"]
-    assert [str(name) for name in new.labels.vocabulary.decode(np.array([1]))] == ["yes"]
-    assert schema.read([[0.5, 0.5]], sensitive_features=["f"]).n_rows == 1
-    with pytest.raises(UnseenError, match="'perhaps'"):
-        schema.read(frame(library, {"perhaps": [0.125], "no": [0.875]}), sensitive_features=["m"])
-    with pytest.raises(UnseenError, match="0, 1, 2, but the classes 'no', 'yes' were fitted"):
-        schema.read([[0.5, 0.25, 0.25]], sensitive_features=["f"])
-    with pytest.raises(ShapeError, match="were fitted"):
-        schema.read(["no"], sensitive_features=["f"])
 
 
 JOB = ["x", "x", "y", "x", "z"]
@@ -284,58 +216,6 @@ def test_wrapped_attributes_are_refused_where_they_cannot_stand():
         assert caught.value.facts["column"] == "other"
     with pytest.raises(ShapeError, match="2 columns"):
         read(Y, sensitive_features=Continuous(np.zeros((5, 2))))
-
-
-@AGAIN
-def test_new_rows_may_have_new_crossings_and_new_numbers(again):
-    table = {"sex": SEX, "age": Continuous(AGE, knots=(20.0, 40.0))}
-    data = read(Y, sensitive_features=table, control_features={"job": JOB})
-    schema = again(data.schema)
-    assert (schema.n_control, schema.kinds, schema.settings) == (
-        1,
-        data.cells.kinds,
-        (None, ContinuousSettings("spline", (20.0, 40.0)), None),
-    )
-    assert schema.names.tolist() == data.cells.names.tolist()
-    new_rows = {"age": [99, 20.5, 99], "sex": ["m", "f", "m"]}
-    new = schema.read(
-        [0, 1, 2],
-        sensitive_features=new_rows,
-        control_features={"job": ["z", "x", "z"]},
-        known_crossings=False,
-    )
-    assert new.cells.table.tolist() == [[0, 0, 0], [1, 1, 2]]
-    assert new.cells.vocabularies[1].values.tolist() == [20.5, 99]
-    assert new.cells.codes.tolist() == [1, 0, 1]
-    assert new.cells.names.tolist() == ["sex=f, age=20.5, job=x", "sex=m, age=99, job=z"]
-    assert new.cells.settings == schema.settings and new.cells.n_control == 1
-    wrapped = {"sex": ["m"], "age": Continuous([50])}
-    fitted = schema.read([1], sensitive_features=wrapped, control_features={"job": ["x"]})
-    assert fitted.cells.names[fitted.cells.codes].tolist() == ["sex=m, age=50, job=x"]
-    assert fitted.cells.table.tolist() == data.cells.table.tolist()
-    with pytest.raises(UnseenError, match=r"Row 0 of column 'age'.*99"):
-        schema.read(
-            [0, 1, 2], sensitive_features=new_rows, control_features={"job": ["z", "x", "z"]}
-        )
-    with pytest.raises(UnseenError, match="sex=f, age=50, job=x"):
-        schema.read(
-            [1], sensitive_features={"sex": ["f"], "age": [50]}, control_features={"job": ["x"]}
-        )
-    for known in (True, False):
-        with pytest.raises(UnseenError, match="column 'job' of control_features"):
-            schema.read(
-                [1],
-                sensitive_features=wrapped,
-                control_features={"job": ["q"]},
-                known_crossings=known,
-            )
-        with pytest.raises(MissingValueError, match="column 'age'"):
-            schema.read(
-                [1],
-                sensitive_features={"sex": ["m"], "age": [None]},
-                control_features={"job": ["x"]},
-                known_crossings=known,
-            )
 
 
 @AGAIN

@@ -1,12 +1,12 @@
-"""Memberships in probability: checked like probabilities of classes, and their distinct rows as codes."""
-
-import json
+"""Memberships in probability: checked like probabilities of classes, and their distinct rows as
+codes.
+"""
 
 import numpy as np
 import pytest
-from test_inputs_dataset import frame
+from test_inputs_dataset import AGAIN, frame
 
-from r2b._data import Continuous, Membership, Mixtures, Schema, read
+from r2b._data import Membership, Mixtures, read
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -18,15 +18,6 @@ from r2b.errors import (
 Y = [0, 1, 2, 1, 0]
 SEX = ["f", "m", "f", "m", "f"]
 SHARES = [[0.25, 0.75], [1.0, 0.0], [0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]
-
-
-def restored(schema):
-    return Schema.from_json(json.loads(json.dumps(schema.to_json(), allow_nan=False)))
-
-
-AGAIN = pytest.mark.parametrize(
-    "again", [lambda schema: schema, restored], ids=["same", "restored"]
-)
 
 
 def shares(library, names=("a", "b"), rows=SHARES):
@@ -130,62 +121,6 @@ def test_group_names_are_distinct_as_many_as_columns_and_those_of_the_frame():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ShapeError, match="2 columns named 'a'"):
         read(Y, sensitive_features=Membership(pandas.DataFrame(SHARES, columns=["a", "a"])))
-
-
-@AGAIN
-@pytest.mark.parametrize("library", ["dict", "pandas", "polars", "arrow"])
-def test_new_rows_may_mix_groups_anew(library, again):
-    data = read(Y, sensitive_features={"sex": SEX, "race": Membership(shares(library))})
-    schema = again(data.schema)
-    assert schema.vocabularies[1].groups == ("a", "b")
-    assert schema.kinds == (
-        "categorical",
-        "membership",
-    )
-    assert schema.names.tolist() == data.cells.names.tolist()
-    turned = Membership(shares(library, ("b", "a"), [[0.75, 0.25], [0.125, 0.875]]))
-    new = schema.read(
-        [0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]}, known_crossings=False
-    )
-    mixtures = new.cells.vocabularies[1]
-    assert mixtures.groups == ("a", "b")
-    assert mixtures.matrix[new.cells.table[new.cells.codes, 1]].tolist() == [
-        [0.25, 0.75],
-        [0.875, 0.125],
-    ]
-    assert new.cells.table[new.cells.codes, 0].tolist() == [1, 0]
-    bare = schema.read([0], sensitive_features={"race": Membership([[0.5, 0.5]]), "sex": ["m"]})
-    assert bare.cells.names[bare.cells.codes].tolist() == ["sex=m, race=row 3"]
-    with pytest.raises(UnseenError, match="memberships that were not fitted") as caught:
-        schema.read([0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]})
-    assert (
-        caught.value.facts["row"],
-        caught.value.facts["count"],
-        caught.value.facts["value"],
-    ) == (1, 1, [0.875, 0.125])
-
-
-@AGAIN
-@pytest.mark.parametrize("known", [True, False])
-def test_new_rows_must_have_the_fitted_groups(known, again):
-    schema = again(
-        read(Y, sensitive_features=Membership(SHARES, groups=["f", "m"], name="sex")).schema
-    )
-    with pytest.raises(UnseenError, match=r"'0', '1', '2', but 'f', 'm' were fitted"):
-        schema.read([0], sensitive_features=Membership([[0.5, 0.25, 0.25]]), known_crossings=known)
-    with pytest.raises(UnseenError, match="'f', 'x', but 'f', 'm' were fitted") as caught:
-        schema.read(
-            [0],
-            sensitive_features=Membership([[0.5, 0.5]], groups=["f", "x"]),
-            known_crossings=known,
-        )
-    assert caught.value.facts["value"] == ("f", "x")
-    for other in (["f"], Continuous([0.5])):
-        with pytest.raises(ShapeError, match="but membership was fitted") as caught:
-            schema.read([0], sensitive_features=other, known_crossings=known)
-        assert "r2b.Membership" in caught.value.remedy
-    with pytest.raises(ProbabilityError, match=r"In .sensitive_features\['sex'\]., row 0"):
-        schema.read([0], sensitive_features=Membership([[0.5, 0.25]]), known_crossings=known)
 
 
 ROWS = [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.125, 0.375, 0.5], [0.0, 0.0, 1.0]]
@@ -298,3 +233,35 @@ def test_tables_that_cannot_be_read_are_refused():
         read(np.zeros((0, 3)), sensitive_features=[])
     with pytest.raises(EmptyError):
         read({}, sensitive_features=[])
+
+
+@AGAIN
+@pytest.mark.parametrize("library", ["dict", "pandas", "polars", "arrow"])
+def test_new_rows_may_mix_groups_anew(library, again):
+    data = read(Y, sensitive_features={"sex": SEX, "race": Membership(shares(library))})
+    schema = again(data.schema)
+    assert schema.vocabularies[1].groups == ("a", "b") and schema.kinds == (
+        "categorical",
+        "membership",
+    )
+    assert schema.names.tolist() == data.cells.names.tolist()
+    turned = Membership(shares(library, ("b", "a"), [[0.75, 0.25], [0.125, 0.875]]))
+    new = schema.read(
+        [0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]}, known_crossings=False
+    )
+    mixtures = new.cells.vocabularies[1]
+    assert mixtures.groups == ("a", "b")
+    assert mixtures.matrix[new.cells.table[new.cells.codes, 1]].tolist() == [
+        [0.25, 0.75],
+        [0.875, 0.125],
+    ]
+    assert new.cells.table[new.cells.codes, 0].tolist() == [1, 0]
+    bare = schema.read([0], sensitive_features={"race": Membership([[0.5, 0.5]]), "sex": ["m"]})
+    assert bare.cells.names[bare.cells.codes].tolist() == ["sex=m, race=row 3"]
+    with pytest.raises(UnseenError, match="memberships that were not fitted") as caught:
+        schema.read([0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]})
+    assert (
+        caught.value.facts["row"],
+        caught.value.facts["count"],
+        caught.value.facts["value"],
+    ) == (1, 1, [0.875, 0.125])

@@ -1,4 +1,6 @@
-"""Rows without a value: refused by name, or read with a code of their own, whichever library they came from."""
+"""Rows without a value: refused by name, or read with a code of their own, whichever library they
+came from.
+"""
 
 import datetime
 import json
@@ -12,7 +14,7 @@ from r2b._data import Continuous, Schema, Vocabulary, read
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
 from r2b._data.vocabulary import read_vocabulary
-from r2b.errors import InputError, MissingValueError, MixedTypeError, UnseenError
+from r2b.errors import InputError, MissingValueError
 
 DAY, LATER = datetime.date(1960, 1, 1), datetime.date(2021, 1, 2)
 MOMENT, AFTER = datetime.datetime(1960, 1, 1, 5), datetime.datetime(2021, 1, 2, 3)
@@ -174,20 +176,6 @@ def test_nan_of_polars_and_pyarrow_is_missing_and_so_is_a_null_inside_a_dictiona
         codes, vocabulary = kept(column)
         assert codes.tolist() == [1, 2, 0, 2], column
         assert len(vocabulary) == 2
-
-
-def test_errors_about_other_values_name_rows_of_the_whole_column():
-    with pytest.raises(MixedTypeError) as caught:
-        kept(["a", None, None, 3])
-    assert caught.value.facts["rows"] == (0, 3)
-    vocabulary = kept(["a", None, "b"])[1]
-    with pytest.raises(UnseenError) as caught:
-        vocabulary.encode([None, "a", None, "q", "q"], what="sex")
-    assert (
-        caught.value.facts["row"],
-        caught.value.facts["value"],
-        caught.value.facts["count"],
-    ) == (3, "q", 2)
 
 
 @pytest.mark.parametrize("missing", ["group", "exclude"])

@@ -1,4 +1,6 @@
-"""Groups known only in probability: certain ones are groups, uncertain ones the programme's; what is no distribution is refused."""
+"""Groups known only in probability: certain ones are groups, uncertain ones the programme's; what
+is no distribution is refused.
+"""
 
 from __future__ import annotations
 

@@ -56,17 +56,6 @@ def test_labels_that_need_no_change_stay_and_one_class_is_refused(method):
     np.testing.assert_array_equal(fitted.transform(LABELS, **KNOWN), before)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_epsilon_is_one_number_or_one_per_class_in_order_or_by_name(method):
-    forms = [[0.0, 0.05, np.inf], {"c": np.inf, "a": 0.0, "b": 0.05}]
-    one, two = (method(epsilon).fit_transform(LABELS, **KNOWN) for epsilon in forms)
-    np.testing.assert_array_equal(one, two)
-    assert np.abs(one - method(0.0).fit_transform(LABELS, **KNOWN)).max() > 1e-3
-    for wrong in (-1.0, np.nan, "small", {"no such class": 0.1}, [0.1, 0.2]):
-        with pytest.raises(ParameterError, match="epsilon"):
-            method(wrong).fit(LABELS, **KNOWN)
-
-
 def test_a_yardstick_that_is_not_solved_says_so():
     with pytest.warns(NotSolvedWarning, match="out of iterations"):
         short = Exact(max_iter=1).fit(LABELS, **KNOWN)

@@ -56,16 +56,3 @@ def test_thresholds_meet_the_optimality_conditions(kind: str, gamma: float, epsi
         assert np.abs(means - rho).max() <= epsilon / 2 + unit
         wanted = np.clip(np.where(pinned > 0, rho + epsilon / 2, rho - epsilon / 2), 0, 1)
         assert np.abs(means - wanted)[pinned != 0].max(initial=0.0) <= unit
-
-
-def test_a_weight_is_a_repetition_and_weight_zero_is_absence() -> None:
-    rng = np.random.default_rng(5)
-    scores, groups, weight = rng.uniform(0, 1, (30, 4)), np.arange(30) % 3, rng.integers(0, 4, 30)
-    weight[:3] = 1
-    found = []
-    for rows, of in (
-        (GroupedRows.of(groups, weight.astype(float), 3), scores),
-        (GroupedRows.of(np.repeat(groups, weight), None, 3), np.repeat(scores, weight, axis=0)),
-    ):
-        found.append(free_thresholds(rows, of[rows.order], 1.5, np.full(4, 0.02)))
-    np.testing.assert_allclose(*found, atol=1e-13)

@@ -1,4 +1,6 @@
-"""Optimised score transformation: by its definition, by its dual, by its closed form on class labels, and on Adult."""
+"""Optimised score transformation: by its definition, by its dual, by its closed form on class
+labels, and on Adult.
+"""
 
 from typing import Any
 
@@ -76,7 +78,9 @@ def log_likelihood(r: Any, new: Any) -> Any:
 
 
 def pivot_of(prices: Any, targets: Any, center: float, epsilon: float) -> float:
-    """The multiplier of the overall mean: the price of a group inside its bounds, else anything between those at the two bounds."""
+    """The multiplier of the overall mean: the price of a group inside its bounds, else anything
+    between those at the two bounds.
+    """
     upper, lower = targets >= center + epsilon - 1e-11, targets <= center - epsilon + 1e-11
     inside = ~(upper | lower)
     if inside.any():
@@ -88,7 +92,9 @@ def pivot_of(prices: Any, targets: Any, center: float, epsilon: float) -> float:
 @pytest.mark.parametrize("kind", ["soft", "hard", "mixed", "near"])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_gap_to_the_dual(seed, kind, epsilon):
-    """Weak duality makes this a proof: a feasible point whose value is that of a dual point is optimal."""
+    """Weak duality makes this a proof: a feasible point whose value is that of a dual point is
+    optimal.
+    """
     r, groups, weight = table(seed, kind)
     total = np.bincount(groups, weight)
     share = total / total.sum()

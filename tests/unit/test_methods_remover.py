@@ -32,7 +32,9 @@ def distance(x: Array, s: Array) -> float:
 
 
 def sampling_level(s: Array) -> float:
-    """What two samples of one distribution exceed with a chance below 0.001, for the two smallest groups."""
+    """What two samples of one distribution exceed with a chance below 0.001, for the two smallest
+    groups.
+    """
     small = np.sort(np.unique(s, return_counts=True)[1])[:2]
     return float(1.95 * np.sqrt((1 / small).sum()))
 

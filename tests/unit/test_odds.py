@@ -1,4 +1,6 @@
-"""Equalized odds and equal opportunity: by definition in plain loops, against fairlearn, and what is named or refused."""
+"""Equalized odds and equal opportunity: by definition in plain loops, against fairlearn, and what
+is named or refused.
+"""
 
 from functools import partial
 from itertools import product
@@ -58,7 +60,9 @@ def groups_of(people, family):
 
 
 def naive(true, rows, groupings, weight, strata, method, own=False, other=False, positive=None):
-    """The definition as loops; groups without weight among the rows of a true class are passed over."""
+    """The definition as loops; groups without weight among the rows of a true class are passed
+    over.
+    """
     largest = 0.0
     for groups, c, here in product(groupings, np.unique(true), np.unique(strata)):
         part = ((true == c) != other) & (strata == here)

@@ -1,4 +1,6 @@
-"""Offsets: numbers that are added to group means before the bound is asked. Against a row-by-row programme, and by what they mean."""
+"""Offsets: numbers that are added to group means before the bound is asked. Against a row-by-row
+programme, and by what they mean.
+"""
 
 from __future__ import annotations
 

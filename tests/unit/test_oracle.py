@@ -1,4 +1,6 @@
-"""The row kernels by definition, NumPy and compiled alike, and the oracle that adds up what they give."""
+"""The row kernels by definition, NumPy and compiled alike, and the oracle that adds up what they
+give.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ordered classes: a change costs as many places as it goes, so that labels go to the class beside theirs."""
+"""Ordered classes: a change costs as many places as it goes, so that labels go to the class beside
+theirs.
+"""
 
 from __future__ import annotations
 

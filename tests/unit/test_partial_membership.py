@@ -1,4 +1,6 @@
-"""Memberships whose rows add up to less than 1: with the rest a row belongs to no group. Against the problem written out row by row."""
+"""Memberships whose rows add up to less than 1: with the rest a row belongs to no group. Against
+the problem written out row by row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Accuracies and error parity: worked by hand, by metamorphosis, and the coverage of their intervals."""
+"""Accuracies and error parity: worked by hand, by metamorphosis, and the coverage of their
+intervals.
+"""
 
 from itertools import permutations
 from typing import Any

@@ -1,4 +1,6 @@
-"""Prices on scores: the optimum of the problem written out as a linear programme, for every bound."""
+"""Prices on scores: the optimum of the problem written out as a linear programme, for every
+bound.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ def biased(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.002, 0.1])
 def test_the_common_mean_is_free(epsilon):
-    """Defect: the means are pinned to those of the first round, which costs 1 to 3 % more distance than the optimum."""
+    """Defect: the means are pinned to those of the first round, which costs 1 to 3 % more distance
+    than the optimum.
+    """
     cvxpy = pytest.importorskip("cvxpy")
     pytest.importorskip("clarabel")
     y, groups = biased(200)
@@ -60,7 +62,9 @@ def test_a_class_without_mass_is_no_error():
 
 
 def test_the_argmax_trap():
-    """np.argmax of fair labels undoes the work; round keeps it, and nothing in the object offers an argmax."""
+    """np.argmax of fair labels undoes the work; round keeps it, and nothing in the object offers an
+    argmax.
+    """
     rng = np.random.default_rng(7)
     groups = np.repeat([0, 1], 500)
     stays = rng.random(1000) < np.where(groups == 0, 0.85, 0.15)

@@ -33,14 +33,6 @@ def test_every_term_by_hand():
     assert bound.vacuous
 
 
-def test_weights_of_the_bound_are_not_repetitions():
-    plain = generalization_bound(H, F, **KNOWN)
-    scaled = generalization_bound(H, F, **KNOWN, sample_weight=np.full(5, 7.0))
-    assert scaled.proven == pytest.approx(plain.proven)
-    uneven = generalization_bound(H, F, **KNOWN, sample_weight=[3, 1, 1, 1, 1])
-    assert uneven.n_smallest == pytest.approx(16 / 10)
-
-
 def test_predictions_are_read_with_the_classes_of_the_labels():
     names, turned = {"a": H[:, 0], "b": H[:, 1]}, {"b": F[:, 1], "a": F[:, 0]}
     assert generalization_bound(names, turned, **KNOWN) == generalization_bound(H, F, **KNOWN)
