@@ -153,7 +153,7 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
 
 def facts_for(
     workspace: Workspace, choice: Choice, *, known: bool = False, **shown: Any
-) -> dict[str, Any]:
+) -> words.Facts:
     """Return the facts of what is chosen; with its cost if that is ``known``, or else solved."""
     fair, form = workspace.solve(choice), choice.form
     return facts_of(
@@ -169,8 +169,8 @@ def facts_for(
 def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dict[str, Any]:
     """Return what a move changes on the page, and the channel of one cell."""
     fair, facts = workspace.solve(choice), facts_for(workspace, choice, known=True)
-    change, proof = facts["change"], facts["certificate"]
-    shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
+    change, proof = facts.change, facts.certificate
+    shown = words.as_facts(facts | {"change": change | {"flows": change.flows[: views.TOP_FLOWS]}})
     cells = [str(plain_value(name)) for name in fair.cells]
     # By default the cell whose labels change most, so that the table has something to show.
     moved = np.abs(1.0 - np.einsum("jkk->jk", fair.channel)).sum(axis=1)
@@ -179,21 +179,21 @@ def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dic
         "verdict": {"hero": views.hero(facts), "sentence": words.summary(facts)[-1]},
         "proof": {},
         "cost": {"cost": views.cost(facts)},
-        "flows": {"facts": shown, "flows": views.flows(shown), "groups": len(change["flows"])},
+        "flows": {"facts": shown, "flows": views.flows(shown), "groups": len(change.flows)},
         "channel": {"channel": channel_view(fair, place), "cell": cells[place]},
     }
     numbers = ("proven", "status", "disparity_before", "disparity", "expected_changes", "distance")
-    proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
+    proven = "proven optimal" if change.proven else f"not proven optimal: {change.status}"
     said = words.leaving(facts) or "These labels have the parity that the certificate proves."
     return {
         **{name: change[name] for name in numbers},
         "epsilon": choice.epsilon,
         "top": fair_as_they_are(workspace.task(choice)),
-        "relative_gap": proof["relative_gap"],
-        "summary": f"{words.percent(change['expected_changes'])} of labels change, largest "
-        f"difference {words.points(change['disparity'])}, {proven}.",
+        "relative_gap": proof.relative_gap,
+        "summary": f"{words.percent(change.expected_changes)} of labels change, largest "
+        f"difference {words.points(change.disparity)}, {proven}.",
         "leaving": said,
-        "realised": None if facts["leaving"] is None else facts["leaving"]["disparity"],
+        "realised": facts.leaving and facts.leaving.disparity,
         "cells": cells,
         "cell": cells[place],
         "html": {
@@ -213,7 +213,7 @@ def audit_part(workspace: Workspace, choice: Choice) -> dict[str, str]:
             "audit.html.j2",
             facts=facts,
             heat_maps=views.heat_maps(facts)[:4],
-            evidence=views.evidence(facts["audit"]),
+            evidence=views.evidence(facts.audit),
         ),
     }
 

@@ -854,7 +854,7 @@ def _facts(
 def _write_reports(
     writer: AtomicWriter,
     paths: dict[str, str],
-    facts: Sequence[dict[str, Any]],
+    facts: Sequence[Any],
     tags: Sequence[str] = (),
 ) -> None:
     """Write the report of a label, or those of tags together."""

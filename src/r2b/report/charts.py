@@ -5,6 +5,7 @@ Strips use coordinates in percent, so that they stretch with the page and their 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import floor, log10
 from typing import Any
 from unicodedata import east_asian_width
@@ -13,6 +14,8 @@ from r2b._data.values import directions_shown
 from r2b.report.words import MINUS, isolated, moved, percent, points, shortened
 
 Move = tuple[int, int, float]
+Mark = tuple[float, list[float] | None, float | None]
+"""A measure, its interval, and what chance shows of it."""
 
 _FRAME = (46, 14, 404, 216)  # left, top, right and bottom of the plot of a frontier
 _SUM = 180.0  # height of all that a group moves, in pixels
@@ -35,6 +38,12 @@ def scale_end(largest: float) -> float:
     steps = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     step = next((step for step in steps if step * size >= largest * 1.04), 10)
     return min(round(step * size, 12), 1.0)
+
+
+def end_of(marks: Iterable[Mark]) -> float:
+    """Return where an axis ends that holds measures, their intervals and what chance shows."""
+    reach = (max(value, *(interval or ()), chance or 0.0) for value, interval, chance in marks)
+    return scale_end(max(reach, default=0.0))
 
 
 def ticks(end: float, most: int = 5) -> list[float]:

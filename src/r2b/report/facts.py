@@ -27,7 +27,7 @@ from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.means import means_of as cell_means
 from r2b.report.trace import mark_of, stamp, versions
-from r2b.report.words import limits_of, verdict
+from r2b.report.words import Facts, as_facts, limits_of, verdict
 
 Leaving = tuple[str, Realised]
 
@@ -62,7 +62,7 @@ def gather(
     clusters: Any = None,
     date: Any = False,
     **options: Any,
-) -> dict[str, Any]:
+) -> Facts:
     """Audit labels, solve for fair ones and for what they cost, and return all facts.
 
     Parameters
@@ -139,7 +139,7 @@ def gather(
 
 def gathered(
     task: Task, found: Audit, *, options: Mapping[str, Any], draws: Mapping[str, Any], **shown: Any
-) -> dict[str, Any]:
+) -> Facts:
     """Solve a task that is open and its frontier, and return the facts with an audit of its rows.
 
     Parameters
@@ -187,7 +187,7 @@ def facts_of(
     leaving: Leaving | None = None,
     form: str | None = None,
     trace: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Facts:
     """Return the facts of an audit, fair labels and a frontier that are already there.
 
     Parameters
@@ -261,7 +261,7 @@ def facts_of_audit(
     label_name: str | None = None,
     trace: Mapping[str, Any] | None = None,
     bounded: Collection[str] = (),
-) -> dict[str, Any]:
+) -> Facts:
     """Return the facts of an audit alone; those about a change are None.
 
     Parameters
@@ -325,27 +325,27 @@ def to_json(facts: dict[str, Any]) -> str:
     return json.dumps(facts, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _facts(
-    found: Audit, data: Dataset, trace: Mapping[str, Any] | None, **parts: Any
-) -> dict[str, Any]:
+def _facts(found: Audit, data: Dataset, trace: Mapping[str, Any] | None, **parts: Any) -> Facts:
     """Put the parts together with what all reports have."""
     known = {name: None for name in ("date", "input", "output", "verify")} | dict(trace or {})
     for part in ("input", "output"):
         known[part] = {"sha256": None, "of": None, "files": [], **(known[part] or {})}
-    facts: dict[str, Any] = json_value(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "package": versions()["r2b"],
-            **parts,
-            "label": parts["label"] or "label",
-            "model": None,
-            "trace": {"versions": versions(), **known},
-            "data": _data(data),
-            "audit": found.to_json(),
-            "excluded": () if found.fitted is None else found.fitted.excluded,
-            "suppressed": None,
-        }
+    facts: Facts = as_facts(
+        json_value(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "package": versions()["r2b"],
+                **parts,
+                "label": parts["label"] or "label",
+                "model": None,
+                "trace": {"versions": versions(), **known},
+                "data": _data(data),
+                "audit": found.to_json(),
+                "excluded": () if found.fitted is None else found.fitted.excluded,
+                "suppressed": None,
+            }
+        )
     )
     facts["limits"] = limits_of(facts)
     return facts

@@ -30,7 +30,7 @@ from r2b.report.facts import AFTERWARDS, facts_of_audit, flows_between
 from r2b.report.results import OPTIONS, Report, options_of
 from r2b.report.suppress import suppressed
 from r2b.report.trace import check_lines, files_of, fingerprint, stamp, versions
-from r2b.report.words import bounded_families, limits_of
+from r2b.report.words import Facts, as_facts, bounded_families, limits_of
 
 
 class ModelReportOptions(TypedDict, total=False):
@@ -214,6 +214,7 @@ def predictions_report(
     more = {**dict.fromkeys(ModelReportOptions.__annotations__), **OPTIONS}
     chosen = options_of(options, {**more, "confidence": 0.95, "random_state": 0})
     asked = dict(of_model or {})
+    verdicts = as_facts(asked.get("asked", []))
     below, plain, epsilon = (chosen[name] for name in ("suppress_below", "plain", "epsilon"))
     draws = Draws(*(chosen[n] for n in ("n_permutations", "n_boot", "level", "random_state")))
     given = {"y_pred": y_pred, "y": y, "plain": plain}
@@ -232,14 +233,14 @@ def predictions_report(
         found,
         label_name=name if isinstance(name, str) else None,
         trace=_trace(y_pred, y, rows, asked, chosen, files),
-        bounded=bounded_families(asked.get("asked", ())),
+        bounded=bounded_families(verdicts),
     )
     model: dict[str, Any] = {
         "name": asked.get("name"),
         "purpose": chosen["purpose"],
         "owner": chosen["owner"],
         "epsilon": epsilon,
-        "asked": _asked(asked.get("asked", ()), below) or None,
+        "asked": _asked(verdicts, below) or None,
         "cost": asked.get("cost"),
         "promise": _promise(
             y_pred if outcomes is None else _shares(decided, outcomes),
@@ -281,7 +282,7 @@ def predictions_report(
             "changed": np.average(changed, weights=decided.weight),
             **flows,
         }
-    facts |= {"command": command, "model": json_value(model)}
+    facts = as_facts({**facts, "command": command, "model": json_value(model)})
     facts["limits"] = limits_of(facts)
     return Report(suppressed(facts, below, found))
 
@@ -299,13 +300,13 @@ def _versions(model: Any) -> dict[str, str]:
     return {name: text for name, text in found.items() if isinstance(text, str) and name != "r2b"}
 
 
-def _asked(verdicts: Sequence[dict[str, Any]], below: int) -> list[dict[str, Any]]:
+def _asked(verdicts: list[Facts], below: int) -> list[Any]:
     """Return the verdicts; where small cells are hidden, without what follows from a cell."""
     if not below:
-        return list(verdicts)
+        return verdicts
     few, less = f"<{below}", {"class_name": "", "disparity": ""}
     return [
-        {**each, **less, "n_rows": each["n_rows"] if each["n_rows"] >= below else few}
+        {**each, **less, "n_rows": each.n_rows if each.n_rows >= below else few}
         for each in verdicts
     ]
 

@@ -86,7 +86,8 @@ def to_markdown(facts: dict[str, Any]) -> str:
     return re.sub(r"\n{3,}", "\n\n", page).rstrip("\n") + "\n"
 
 
-def _report(found: Any, name: str, facts: dict[str, Any], **more: Any) -> str:
+def _report(found: Any, name: str, given: dict[str, Any], **more: Any) -> str:
+    facts = words.as_facts(given)
     page: str = found.get_template(name).render(
         facts=facts,
         words=words,
@@ -236,7 +237,7 @@ def audit_html(found: Audit) -> str:
     >>> "4 rows" in audit_html(found)
     True
     """
-    facts = found.to_json()
+    facts = words.as_facts(found.to_json())
     listed = views.evidence(facts)[:10]
     more = len(found.families) + len(found.continuous) - len(listed)
     return _fragment("audit", found=facts, listed=listed, more=more)

@@ -32,6 +32,7 @@ from r2b.report.trace import (
     mark_of_blocks,
     stamp,
 )
+from r2b.report.words import Facts
 
 OPTIONS: dict[str, Any] = {
     "label_name": None,
@@ -79,24 +80,23 @@ class Report(Saved):
     '# Labels do not differ between groups'
     """
 
-    facts: dict[str, Any] = field(repr=False)
+    facts: Facts = field(repr=False)
 
     def __repr__(self) -> str:
-        facts, made = self.facts, self.facts["made"]
-        who = (
-            f"{facts['label']} by {words.attributes(facts)}, {words.rows_of(facts['data']['rows'])}"
-        )
-        if facts["model"] is not None:
-            of = f"decisions of {facts['model']['name']}" if facts["model"]["name"] else "decisions"
-            largest = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
-            return f"<Report: {who}; {of}, disparity {largest:.4f}>"
-        if made is None:
-            return f"<Report: {who}; audited, nothing changed>"
-        before, after = facts["certificate"]["disparity_before"], made["disparity"]
-        return f"<Report: {who}; {made['form']}, disparity {before:.4f} -> {after:.4f}>"
+        facts, made, model = self.facts, self.facts.made, self.facts.model
+        found = "audited, nothing changed"
+        if model is not None:
+            largest = max((each.disparity for each in facts.audit.families), default=0.0)
+            of = f" of {model.name}" if model.name else ""
+            found = f"decisions{of}, disparity {largest:.4f}"
+        elif made is not None:
+            before = facts.certificate.disparity_before
+            found = f"{made.form}, disparity {before:.4f} -> {made.disparity:.4f}"
+        who = f"{facts.label} by {words.attributes(facts)}, {words.rows_of(facts.data.rows)}"
+        return f"<Report: {who}; {found}>"
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html(), f"{words.kind(self.facts)}: {self.facts['label']}")
+        return framed(self.to_html(), f"{words.kind(self.facts)}: {self.facts.label}")
 
     def to_html(self) -> str:
         """Return the report as one self-contained page."""

@@ -14,9 +14,8 @@ from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.report.words import limits_of
+from r2b.report.words import Facts, limits_of
 
-Facts = dict[str, Any]
 Masks = dict[tuple[str, str], Array]
 """Which classes of a group, named with its family, are hidden."""
 
@@ -65,15 +64,15 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
             suppress_below=below,
         )
     facts, masks, below = copy.deepcopy(facts), {}, int(below)
-    families = facts["audit"]["families"]
+    families = facts.audit.families
     for place, (rows, counts) in enumerate(_sizes(found)):
         family, mask = families[place], _mask(rows, counts, len(found.classes), below)
-        masks |= {(family["name"], group): mask[g] for g, group in enumerate(family["groups"])}
+        masks |= {(family.name, group): mask[g] for g, group in enumerate(family.groups)}
         _hide_family(family, mask, below)
-        if facts["after"] is not None:
-            _hide_means(facts["after"][place], mask, below)
+        if facts.after is not None:
+            _hide_means(facts.after[place], mask, below)
     _hide_findings(facts, masks, below)
-    if facts["change"] is not None:
+    if facts.change is not None:
         _hide_change(facts, masks, below)
     cells = np.concatenate([*masks.values(), np.zeros(0, bool)])
     facts["suppressed"] = {"below": below, "cells": int(cells.sum()), "of": cells.size}
@@ -124,20 +123,20 @@ def _hide_few(counts: list[Any], below: int) -> list[int]:
 
 
 def _hide_family(family: Facts, mask: Array, below: int) -> None:
-    for group in _hide_few(family["rows"], below):
-        family["share"][group] = f"<{below}"
+    for group in _hide_few(family.rows, below):
+        family.share[group] = f"<{below}"
     family["levels"] = None  # what chance explains of a group tells its size
-    if 0 < family["left_out"] < below:
+    if 0 < family.left_out < below:
         family["left_out"] = f"<{below}"
     _hide_means(family, mask, below)
-    shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
+    shown = [value for value in family.ratio_by_class if isinstance(value, float)]
     family["ratio"] = min(shown, default=f"<{below}")
     del family["to_overall"], family["to_overall_by_class"]
 
 
 def _hide_means(family: Facts, mask: Array, below: int) -> None:
     """Hide the means of cells, and compare groups in a class over the others."""
-    means = np.asarray(family["means"], np.float64)
+    means = np.asarray(family.means, np.float64)
     family["means"] = np.where(mask, f"<{below}", means.astype(object)).tolist()
     for k in range(means.shape[1]):
         left = means[~mask[:, k], k]
@@ -146,81 +145,79 @@ def _hide_means(family: Facts, mask: Array, below: int) -> None:
         if len(left) > 1:
             difference = float(np.ptp(left))
             ratio = float(left.min() / left.max()) if left.max() > 0 else None
-        family["disparity_by_class"][k], family["ratio_by_class"][k] = difference, ratio
+        family.disparity_by_class[k], family.ratio_by_class[k] = difference, ratio
 
 
 def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
-    audit, data, headline = facts["audit"], facts["data"], facts["headline"]
+    audit, data, headline = facts.audit, facts.data, facts.headline
     sizes = {
-        (family["name"], group): rows
-        for family in audit["families"]
-        for group, rows in zip(family["groups"], family["rows"], strict=True)
+        (family.name, group): rows
+        for family in audit.families
+        for group, rows in zip(family.groups, family.rows, strict=True)
     }
-    places = {str(name): place for place, name in enumerate(data["classes"])}
+    places = {str(name): place for place, name in enumerate(data.classes)}
 
     def is_hidden(family: str, groups: list[str], name: Any) -> bool:
         cells = [masks.get((family, group)) for group in groups]
         return any(cell is None or cell[places[str(name)]] for cell in cells)
 
     def sizes_of(found: Facts) -> list[Any]:
-        return [sizes[found["family"], group] for group in found["groups"]]
+        return [sizes[found.family, group] for group in found.groups]
 
-    for holder in (audit, *audit["families"]):
+    for holder in (audit, *audit.families):
         for name in ("largest", "worst"):
             found = holder[name]
-            if found and is_hidden(found["family"], found["groups"], found["class_name"]):
+            if found and is_hidden(found.family, found.groups, found.class_name):
                 holder[name] = None
             elif found:  # what chance explains of a group tells its size
                 found |= {"rows": sizes_of(found), "level": None}
     audit["ranked"] = [
-        each
-        for each in audit["ranked"]
-        if not is_hidden(each["family"], [each["group"]], each["class_name"])
+        each for each in audit.ranked if not is_hidden(each.family, [each.group], each.class_name)
     ]
-    for each in audit["ranked"]:
-        each["rows"] = sizes[each["family"], each["group"]]
-        each["level"] = None if isinstance(each["rows"], str) else each["level"]
+    for each in audit.ranked:
+        each["rows"] = sizes[each.family, each.group]
+        each["level"] = None if isinstance(each.rows, str) else each.level
     audit["small"] = [
         [family, group, f"<{below}" if rows < below else rows]
-        for family, group, rows in audit["small"]
+        for family, group, rows in audit.small
     ]
     # A doubt that counts rows may count those of a small cell.
-    facts["doubts"] = [each for each in facts["doubts"] if not re.search(r"\d", each["problem"])]
-    if data["class_rows"] is not None:
-        _hide_few(data["class_rows"], below)
+    facts["doubts"] = [each for each in facts.doubts if not re.search(r"\d", each.problem)]
+    if data.class_rows is not None:
+        _hide_few(data.class_rows, below)
     if headline is None:
         return
-    if not is_hidden(headline["family"], headline["groups"], headline["class"]):
+    if not is_hidden(headline.family, headline.groups, headline["class"]):
         headline["rows"] = sizes_of(headline)
         return
     headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
     headline |= dict.fromkeys(("class", "groups", "means", "rows"))
-    headline["difference"] = max(float(each["disparity"]) for each in audit["families"])
+    headline["difference"] = max(float(each.disparity) for each in audit.families)
 
 
 def _hide_change(facts: Facts, masks: Masks, below: int) -> None:
     """Keep the flows of groups of which no cell is hidden, and of the rest what is over all."""
-    change = facts["change"]
+    change = facts.change
     whole = {key for key, mask in masks.items() if not mask.any()}
     flows = [
         each
-        for each in change["flows"]
-        if each["changed"] >= below and (each["family"], each["group"]) in whole
+        for each in change.flows
+        if each.changed >= below and (each.family, each.group) in whole
     ]
     for each in flows:
-        moves = [move for move in each["moves"] or () if move[2] >= below]
-        if each["moves"] is not None:
-            each["moves_left_out"] += len(each["moves"]) - len(moves)
+        moves = [move for move in each.moves or () if move[2] >= below]
+        if each.moves is not None:
+            each["moves_left_out"] += len(each.moves) - len(moves)
             each["moves"] = moves
-            each["summary"] = [move for move in each["summary"] if move[2] >= below]
-    if len(flows) < len(change["flows"]):
-        less = len(change["flows"]) - len(flows)
+            each["summary"] = [move for move in each.summary if move[2] >= below]
+    if len(flows) < len(change.flows):
+        less = len(change.flows) - len(flows)
         note = f"{less:,} groups with small cells, or of which fewer than {below} rows change, are "
-        change["flows_note"] = " ".join(filter(None, [change["flows_note"], f"{note}not listed."]))
+        change["flows_note"] = " ".join(filter(None, [change.flows_note, f"{note}not listed."]))
     change |= {"flows": flows, "share": None, "largest": [], "means": []}
     # By group and class these are the means themselves; what is kept is over all of them.
-    for part in filter(None, (facts["certificate"], facts["leaving"])):
+    for part in filter(None, (facts.certificate, facts.leaving)):
         part |= dict.fromkeys({"means", "means_before", "disparity_by_class"} & part.keys())
-        for family in part["families"]:
+        for family in part.families:
             for name in ("measure", "measure_before"):
                 family[name] = [max(family[name])]

@@ -155,15 +155,15 @@ def together(reports: dict[str, Report]) -> TableReport:
     """Put the reports of fair tags together."""
     rows = []
     for tag, report in reports.items():
-        proof, made = report.facts["certificate"], report.facts["made"]
+        proof, made = report.facts.certificate, report.facts.made
         rows.append(
             {
                 "tag": tag,
-                "before": proof["disparity_before"],
-                "after": (made or proof)["disparity"],
-                "epsilon": min(map(float, proof["epsilon"])),
-                "changes": proof["expected_changes"],
-                "proven": proof["holds"],
+                "before": proof.disparity_before,
+                "after": (made or proof).disparity,
+                "epsilon": min(map(float, proof.epsilon)),
+                "changes": proof.expected_changes,
+                "proven": proof.holds,
             }
         )
     before, after = (max((row[name] for row in rows), default=0.0) for name in ("before", "after"))
@@ -199,17 +199,17 @@ def report_of_tag_models(
         }
     rows, cells = [], []
     for tag, each in reports.items():
-        found, model = each.facts["headline"], each.facts["model"]
-        verdicts = [one["verdict"] for one in model["asked"] or ()]
-        chance = found["chance"] and found["chance"]["quantile"]
-        accuracy = model["accuracy"] and model["accuracy"]["all"]
-        row = {"tag": tag, "disparity": found["difference"], "chance": chance}
+        found, model = each.facts.headline, each.facts.model
+        verdicts = [one.verdict for one in model.asked or ()]
+        chance = found.chance and found.chance.quantile
+        accuracy = model.accuracy and model.accuracy.all
+        row = {"tag": tag, "disparity": found.difference, "chance": chance}
         counts = {"met": verdicts.count("met"), "asked": len(verdicts)}
         rows.append({**row, **counts, "accuracy": accuracy})
         cells.append(
             [
                 tag,
-                words.points(found["difference"]),
+                words.points(found.difference),
                 "not drawn" if chance is None else words.points(chance),
                 "{met} of {asked} groups".format(**counts) if verdicts else "not asked",
                 "unknown" if accuracy is None else words.percent(accuracy),

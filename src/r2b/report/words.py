@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
+from math import inf
 from typing import Any
 
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
@@ -28,7 +29,10 @@ _RIGHT_TO_LEFT = re.compile(
 _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
 _PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
-_MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
+_SMALL_GROUPS = (
+    "The means of such a group move far by chance alone. min_group_size refuses, merges or leaves "
+    "out small groups."
+)
 _FORMS = {
     "soft": "as probabilities",
     "expand": "as weighted rows",
@@ -75,6 +79,29 @@ _OF_CHANGE = {
     "work. Use soft labels, weighted rows, samples or rounded labels instead.",
 }
 epsilon = format_epsilon
+
+
+class Facts(dict[str, Any]):
+    """What a report says, as plain values whose parts are read as attributes.
+
+    Examples
+    --------
+    >>> Facts(change=None, data=Facts(rows=6)).data.rows
+    6
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def as_facts(value: Any) -> Any:
+    """Return plain values with every dictionary among them as facts."""
+    if isinstance(value, dict):
+        return Facts({name: as_facts(each) for name, each in value.items()})
+    return [*map(as_facts, value)] if isinstance(value, list) else value
 
 
 def _hidden_kept(write: Callable[..., str]) -> Callable[..., str]:
@@ -152,9 +179,10 @@ def tiny(value: float) -> str:
     return "0" if value == 0 else f"{abs(value):.0e}"
 
 
-def ratio(value: float | str | None) -> str:
+@_hidden_kept
+def ratio(value: float | None) -> str:
     """Write a ratio of shares; a class that no group has, has none."""
-    return "none" if value is None else value if isinstance(value, str) else f"{value:.2f}"
+    return "none" if value is None else f"{value:.2f}"
 
 
 def is_short(ratio: float | str | None) -> bool:
@@ -162,15 +190,15 @@ def is_short(ratio: float | str | None) -> bool:
     return isinstance(ratio, float) and ratio < 0.8 - SAME
 
 
-def p_value(chance: dict[str, Any]) -> str:
+def p_value(chance: Facts) -> str:
     """Write a p-value with two figures; the least of so many permutations is an upper limit.
 
     Examples
     --------
-    >>> p_value({"p_value": 1 / 201, "n_permutations": 200})
+    >>> p_value(Facts(p_value=1 / 201, n_permutations=200))
     'at most 0.005'
     """
-    return format_p_value(chance["p_value"], chance["n_permutations"]).removeprefix("= ")
+    return format_p_value(chance.p_value, chance.n_permutations).removeprefix("= ")
 
 
 def rows_of(n: float | str) -> str:
@@ -236,16 +264,16 @@ def member(family: str, group: Any) -> str:
     return str(group).removeprefix(f"{family}=")
 
 
-def label_of(facts: dict[str, Any]) -> str:
+def label_of(facts: Facts) -> str:
     """Name the label."""
-    return isolated(shortened(facts["label"], 40))
+    return isolated(shortened(facts.label, 40))
 
 
-def attributes(facts: dict[str, Any]) -> str:
+def attributes(facts: Facts) -> str:
     """List the sensitive attributes, and within what they are compared."""
     named: dict[str, list[str]] = {"sensitive": [], "control": []}
-    for each in facts["data"]["attributes"]:
-        named[each["role"]].append(isolated(shortened(each["name"] or "one attribute", 40)))
+    for each in facts.data.attributes:
+        named[each.role].append(isolated(shortened(each.name or "one attribute", 40)))
     within = f" within {_and(named['control'])}" if named["control"] else ""
     return _and(named["sensitive"]) + within
 
@@ -254,31 +282,36 @@ def _and(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
-def unit(facts: dict[str, Any]) -> str:
+def unit(facts: Facts) -> str:
     """Return what is counted: rows, or their weight."""
-    return "rows" if facts["data"]["weights"] is None else "weight"
+    return "rows" if facts.data.weights is None else "weight"
 
 
-def kind(facts: dict[str, Any]) -> str:
+def kind(facts: Facts) -> str:
     """Name the report."""
-    return "Parity report" if facts["model"] is None else "Model report"
+    return "Parity report" if facts.model is None else "Model report"
 
 
-def noun(facts: dict[str, Any]) -> str:
+def noun(facts: Facts) -> str:
     """Return what is counted in shares: labels, or the decisions of a model."""
-    return "label" if facts["model"] is None else "decision"
+    return "label" if facts.model is None else "decision"
 
 
-def when(facts: dict[str, Any]) -> tuple[str, str]:
+def when(facts: Facts) -> tuple[str, str]:
     """Name the two tables that are compared."""
-    if facts["model"] is not None:
-        return "this model", facts["model"]["plain"]["name"] if facts["model"]["plain"] else ""
+    if facts.model is not None:
+        return "this model", facts.model.plain.name if facts.model.plain else ""
     return "before", made(facts, "after, if made", "after")
 
 
-def made(facts: dict[str, Any], before: str, after: str) -> str:
+def made(facts: Facts, before: str, after: str) -> str:
     """Choose between the words for labels that could be made and for those that were."""
-    return before if facts["made"] is None else after
+    return before if facts.made is None else after
+
+
+def is_changed(facts: Facts) -> bool:
+    """Tell whether the report is about labels that change."""
+    return facts.change is not None and not facts.change.unchanged
 
 
 def verdict(beyond: bool | None) -> str:
@@ -286,274 +319,262 @@ def verdict(beyond: bool | None) -> str:
     return "not tested" if beyond is None else "beyond chance" if beyond else "within chance"
 
 
-def title(facts: dict[str, Any]) -> str:
+def title(facts: Facts) -> str:
     """Return what was found in one line."""
-    found = facts["headline"]
+    found = facts.headline
     if found is None:
-        most = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
-        share, label = percent(most["explained"]), quoted(most["class_name"])
+        most = max(facts.audit.continuous, key=lambda each: float(each.explained))
+        share, label = percent(most.explained), quoted(most.class_name)
         return f"{_attribute(most)} explains {share} of who is labelled {label}"
     what = noun(facts).capitalize()
-    if found["difference"] < SAME:
+    if found.difference < SAME:
         return f"{what}s do not differ between groups"
-    if facts["made"] is not None and not facts["change"]["unchanged"]:
-        before = number(100 * facts["certificate"]["disparity_before"])
-        after = number(100 * facts["made"]["disparity"])
+    if facts.made is not None and is_changed(facts):
+        before = number(100 * facts.certificate.disparity_before)
+        after = number(100 * facts.made.disparity)
         return (
             f"Labels differed between groups by up to {before} percentage points; "
             f"the fair ones differ by {after}"
         )
-    largest = facts["audit"]["largest"]
+    largest = facts.audit.largest
     # small groups may be farther apart
-    most = "up to " if largest is None or found["difference"] >= largest["value"] - SAME else ""
-    far = number(100 * found["difference"])
+    most = "up to " if largest is None or found.difference >= largest.value - SAME else ""
+    far = number(100 * found.difference)
     start = f"{what}s differ between groups by {most}{far} percentage points"
-    if facts["model"] is not None and facts["model"]["asked"]:
-        return f"{start}; {_asked(facts['model'])}"
-    if found["verdict"] == "not tested":
+    if facts.model is not None and facts.model.asked:
+        return f"{start}; {_asked(facts.model)}"
+    if found.verdict == "not tested":
         return start
-    if found["verdict"] == "within chance":
+    if found.verdict == "within chance":
         return f"{start}, no more than chance would show"
-    much = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
+    much = "far more" if found.difference >= 2 * found.chance.quantile else "more"
     return f"{start}, {much} than chance explains"
 
 
-def _asked(model: dict[str, Any]) -> str:
+def _asked(model: Facts) -> str:
     """Say for how many groups held-out rows show what a model was asked for."""
-    verdicts = [each["verdict"] for each in model["asked"]]
+    verdicts = [each.verdict for each in model.asked]
     bound = "the bound it was asked for"
-    epsilons = {each["epsilon"] for each in model["asked"]}
+    epsilons = {each.epsilon for each in model.asked}
     if len(epsilons) == 1:
         bound = f"the bound of {points(epsilons.pop())}"
-    named = list(dict.fromkeys(each["criterion"] for each in model["asked"]))
+    named = list(dict.fromkeys(each.criterion for each in model.asked))
     if named != ["demographic_parity"]:
         bound += f" on {_and([each.replace('_', ' ') for each in named])}"
     # a group is judged several times where rows of every true class are compared
-    once = len({each["group"] for each in model["asked"]}) == len(verdicts)
+    once = len({each.group for each in model.asked}) == len(verdicts)
     n, what = len(verdicts), "groups" if once else "comparisons"
     failed, unclear = (verdicts.count(each) for each in ("not met", "not shown"))
     if failed:
         return f"{bound} is not met for {failed} of {n} {what}"
     if unclear == n:
         return f"there are too few rows to show whether {bound} is met"
-    met = f"{n - unclear} of {n}" if unclear else "both" if n == 2 else f"all {n}"
     few = f" and not shown for {unclear}" if unclear else ""
-    return f"{bound} is met for {met} {what}{few}"
+    return f"{bound} is met for {n - unclear} of {n} {what}{few}"
 
 
-def criterion(verdict: dict[str, Any]) -> str:
+def criterion(verdict: Facts) -> str:
     """Name the criterion of a verdict, and the true classes or strata whose rows it compares.
 
     Examples
     --------
-    >>> criterion({"criterion": "equalized_odds", "family": "sex | >50K"})
+    >>> criterion(Facts(criterion="equalized_odds", family="sex | >50K"))
     'equalized odds | >50K'
     """
-    of = verdict["family"].partition(" | ")[2]
-    name: str = verdict["criterion"].replace("_", " ")
+    of = verdict.family.partition(" | ")[2]
+    name: str = verdict.criterion.replace("_", " ")
     return name if of in ("", "right predictions") else f"{name} | {shortened(of, 40)}"
 
 
-def promise(found: dict[str, Any]) -> str:
+def promise(found: Facts) -> str:
     """Say what holds for new rows."""
-    if found["bound"] is None:
-        return found["said"] or "No promise can be made from these rows."
+    if found.bound is None:
+        return found.said or "No promise can be made from these rows."
     return (
-        f"With confidence {100 * found['confidence']:g}{SPACE}%, groups of new rows from the same "
-        f"population differ by no more than {points(found['bound'])} ({found['criterion']})."
+        f"With confidence {100 * found.confidence:g}{SPACE}%, groups of new rows from the same "
+        f"population differ by no more than {points(found.bound)} ({found.criterion})."
     )
 
 
-def bounded_families(asked: Iterable[dict[str, Any]]) -> set[str]:
+def bounded_families(asked: Iterable[Facts]) -> set[str]:
     """Return the families that a bound was asked for, of which a criterion names parts.
 
     Examples
     --------
-    >>> sorted(bounded_families([{"family": "sex"}, {"family": "race | >50K"}]))
+    >>> sorted(bounded_families([Facts(family="sex"), Facts(family="race | >50K")]))
     ['race', 'race | >50K', 'sex']
     """
-    names = {each["family"] for each in asked}
+    names = {each.family for each in asked}
     return names | {name.partition(" | ")[0] for name in names}
 
 
-def of_model(facts: dict[str, Any]) -> list[str]:
+def of_model(facts: Facts) -> str:
     """Say what is known of a model: its promise, accuracy, and what it changes."""
-    model = facts["model"]
-    said = [promise(model["promise"])]
-    bounded = bounded_families(model["asked"] or ())
-    found = [each for each in facts["audit"]["families"] if bounded and each["name"] not in bounded]
-    most = max(found, key=lambda each: float(each["disparity"]), default=None)
-    if most is not None:
-        said.append(
-            f"Of {family_name(most['name'])} no bound was asked; there groups differ by up to "
-            f"{points(most['disparity'])}"
-            + ("." if most["worst"] is None else ", some beyond chance.")
-        )
-    if model["plain"] is not None:
-        said.append(
-            f"{percent(model['plain']['changed'])} of the decisions differ from those of "
-            f"{model['plain']['name']}."
-        )
+    model, said = facts.model, promise(facts.model.promise)
+    bounded = bounded_families(model.asked or ())
+    found = [each for each in facts.audit.families if bounded and each.name not in bounded]
+    if found:
+        most = max(found, key=lambda each: float(each.disparity))
+        said += f" Of {family_name(most.name)} no bound was asked; there groups differ by up to "
+        said += points(most.disparity) + ("." if most.worst is None else ", some beyond chance.")
+    if model.plain is not None:
+        changed = percent(model.plain.changed)
+        said += f" {changed} of the decisions differ from those of {model.plain.name}."
     return said
 
 
-def _attribute(each: dict[str, Any]) -> str:
-    return quoted(each["name"]) if each["name"] else "The attribute"
+def _attribute(each: Facts) -> str:
+    return quoted(each.name) if each.name else "The attribute"
 
 
-def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
+def answer(facts: Facts) -> list[dict[str, str]]:
     """Return the figures that a reader looks for first, each with its unit and a note."""
-    return _answer_of_audit(facts) if facts["made"] is None else _answer_of_change(facts)
+    if facts.made is not None:
+        return _answer_of_change(facts)
+    return [*_answer_of_audit(facts), *_answer_if_made(facts), *_answer_of_model(facts)]
 
 
-def of_a_pair(facts: dict[str, Any]) -> bool:
+def of_a_pair(facts: Facts) -> bool:
     """Whether the headline is about two groups that are not the farthest apart."""
-    chance = facts["headline"]["chance"]
-    return chance is not None and chance["of"] == "pair"
+    chance = facts.headline.chance
+    return chance is not None and chance.of == "pair"
 
 
 def _figure(name: str, figure: str, unit: str, note: str) -> dict[str, str]:
     return {"name": name, "figure": figure, "unit": unit, "note": note}
 
 
-def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
-    proof, change, done = facts["certificate"], facts["change"], facts["made"]
-    after, above = done["disparity"], done["excess"]
-    form = f"in the labels returned, {_FORMS[done['form']]}"
-    kept = "within the bound" if above <= 1e-9 else f"{points(above)} above the bound"
-    what = "probabilities" if facts["leaving"] else "labels"
-    closer = f"no {what} within the bound are closer" if change["proven"] else change["status"]
-    found, largest = facts["headline"], "largest difference"
+def _answer_of_change(facts: Facts) -> list[dict[str, str]]:
+    proof, change, done, found = facts.certificate, facts.change, facts.made, facts.headline
+    kept = "within the bound" if done.excess <= 1e-9 else f"{points(done.excess)} above the bound"
+    what = "probabilities" if facts.leaving else "labels"
+    closer = f"no {what} within the bound are closer" if change.proven else change.status
+    largest = "largest difference"
     if found is not None and of_a_pair(facts):
         largest += ", which chance explains for groups so small,"
-    elif found is not None and found["family"]:
-        largest += f" in {family_name(found['family'])},"
-    gap = tiny(proof["relative_gap"])
-    figure, unit = _in_its_unit(facts)
-    before = figure(proof["disparity_before"])
+    elif found is not None and found.family:
+        largest += f" in {family_name(found.family)},"
+    before = _disparity(facts, proof.disparity_before)
+    after = _disparity(facts, done.disparity)
+    note = f"{closer}; relative gap {tiny(proof.relative_gap)}"
     return [
-        _figure("Before", before, unit, f"{largest} in the old labels"),
-        _figure("After", figure(after), unit, f"{form}; {kept}"),
+        _figure("Before", *before, f"{largest} in the old labels"),
+        _figure("After", *after, f"in the labels returned, {_FORMS[done.form]}; {kept}"),
         _bound(proof),
-        _figure(
-            "Proof", "holds" if proof["holds"] else "open", "", f"{closer}; relative gap {gap}"
-        ),
+        _figure("Proof", "holds" if proof.holds else "open", "", note),
     ]
 
 
-def _in_its_unit(facts: dict[str, Any]) -> tuple[Callable[[float], str], str]:
-    """Return how disparities are written, and their unit."""
-    shares = facts["headline"] is not None or facts["audit"]["families"]
-    return partial(_measured, "range" if shares else "moments"), "points" if shares else "moment"
+def _disparity(facts: Facts, value: float) -> tuple[str, str]:
+    """Write a disparity of shares or, where there are none, a moment; return it and its unit."""
+    if facts.headline is None and not facts.audit.families:
+        return number(value, 3), "moment"
+    return number(100 * value), "points"
 
 
-def _measured(bound: str, value: float) -> str:
-    """Write what a bound limits: a ratio and a moment are no differences of shares, in points."""
-    return number(value, 3) if bound in ("ratio", "moments") else number(100 * value)
+def _limited(bound: str, value: float) -> tuple[str, str]:
+    """Write what a bound limits, and its unit; a ratio and a moment have none."""
+    if bound in ("ratio", "moments"):
+        return number(value, 3), ""
+    return number(100 * value), "points"
 
 
-def _bound(proof: dict[str, Any]) -> dict[str, str]:
-    """Say what was asked for: in points if one number bounds differences of shares."""
-    families = proof["families"]
-    bounds = {family["bound"] for family in families}
-    asked = {str(value) for family in families for value in family["epsilon"]}
-    what = f"on the {BOUNDS[next(iter(bounds))]}" if len(bounds) == 1 else "on several bounds"
-    if len(asked) == 1 and "inf" not in asked and len(bounds) == 1:
-        (bound,), (value,) = bounds, asked
-        unit = "" if bound in ("ratio", "moments") else "points"
-        return _figure("Bound", _measured(bound, float(value)), unit, what)
-    every = families[0]["epsilon"] if len(families) == 1 else proof["epsilon"]
-    return _figure("Bound", epsilon(every), "", what)
+def _bound(proof: Facts) -> dict[str, str]:
+    """Say what was asked for: with its unit if it is one number for one kind of bound."""
+    families, what = proof.families, "on several bounds"
+    bounds = {family.bound for family in families}
+    asked = {float(value) for family in families for value in family.epsilon}
+    every = families[0].epsilon if len(families) == 1 else proof.epsilon
+    figure = epsilon(every), ""
+    if len(bounds) == 1:
+        bound = bounds.pop()
+        what = f"on the {BOUNDS[bound]}"
+        if len(asked) == 1 and inf not in asked:
+            figure = _limited(bound, asked.pop())
+    return _figure("Bound", *figure, what)
 
 
-def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
-    found, families = facts["headline"], facts["audit"]["families"]
+def _answer_of_audit(facts: Facts) -> list[dict[str, str]]:
+    found, families = facts.headline, facts.audit.families
     if found is None:
-        return _answer_if_made(facts)
-    difference = number(100 * found["difference"])
-    where = f" of {family_name(found['family'])}" if found["family"] else ""
+        return []
+    where = f" of {family_name(found.family)}" if found.family else ""
     note = f"largest difference between two groups{where}"
     if of_a_pair(facts):
         note = f"between two groups{where}, the difference farthest beyond chance"
-    figures = [_figure("Found", difference, "points", note)]
-    if found["chance"] is not None:
-        most = number(100 * found["chance"]["quantile"])
+    figures = [_figure("Found", number(100 * found.difference), "points", note)]
+    if found.chance is not None:
+        most = number(100 * found.chance.quantile)
         note = "at most, in 19 of 20 tables without any difference"
         figures.append(_figure("Chance", most, "points", note))
-    if found["interval"] is not None and facts["model"] is None:
-        low, high = (number(100 * end) for end in found["interval"])
-        note = f"{number(100 * found['level'], 0)} % interval of the difference"
+    if found.interval is not None and facts.model is None:
+        low, high = (number(100 * end) for end in found.interval)
+        note = f"{number(100 * found.level, 0)} % interval of the difference"
         figures.append(_figure("Interval", f"{low} to {high}", "points", note))
-    ratios = [family["ratio"] for family in families if isinstance(family["ratio"], float)]
-    if ratios and facts["change"] is None:
+    ratios = [family.ratio for family in families if isinstance(family.ratio, float)]
+    if ratios and facts.change is None:
         note = "lowest share of a group over the highest; four fifths is 0.8"
         figures.append(_figure("Ratio", ratio(min(ratios)), "", note))
-    return figures + _answer_if_made(facts) + _answer_of_model(facts)
-
-
-def _answer_if_made(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Say what labels would have that could be made."""
-    change = facts["change"]
-    if change is None or change["unchanged"]:
-        return []
-    figure, unit = _in_its_unit(facts)
-    note = f"if {percent(change['expected_changes'])} of the labels were changed; none were"
-    return [_figure("Possible", figure(facts["certificate"]["disparity"]), unit, note)]
-
-
-def _answer_of_model(facts: dict[str, Any]) -> list[dict[str, str]]:
-    model, figures = facts["model"], []
-    if model is None:
-        return []
-    if model["promise"]["bound"] is not None:
-        bound = number(100 * model["promise"]["bound"])
-        note = f"at most, for new rows, in {model['promise']['criterion']}"
-        figures.append(_figure("Promise", bound, "points", note))
-    if model["accuracy"] is not None:
-        was, note = model["accuracy"].get("plain"), "of the decisions are right"
-        note += "" if was is None else f"; {model['plain']['name']}: {percent(was)}"
-        figures.append(_figure("Accuracy", number(100 * model["accuracy"]["all"]), "%", note))
     return figures
 
 
-def left_out(facts: dict[str, Any]) -> list[str]:
+def _answer_if_made(facts: Facts) -> list[dict[str, str]]:
+    """Say what labels would have that could be made."""
+    if not is_changed(facts):
+        return []
+    note = f"if {percent(facts.change.expected_changes)} of the labels were changed; none were"
+    return [_figure("Possible", *_disparity(facts, facts.certificate.disparity), note)]
+
+
+def _answer_of_model(facts: Facts) -> list[dict[str, str]]:
+    model, figures = facts.model, []
+    if model is not None and model.promise.bound is not None:
+        note = f"at most, for new rows, in {model.promise.criterion}"
+        figures.append(_figure("Promise", number(100 * model.promise.bound), "points", note))
+    if model is not None and model.accuracy is not None:
+        note = "of the decisions are right"
+        if "plain" in model.accuracy:
+            note += f"; {model.plain.name}: {percent(model.accuracy.plain)}"
+        figures.append(_figure("Accuracy", number(100 * model.accuracy.all), "%", note))
+    return figures
+
+
+def left_out(facts: Facts) -> list[str]:
     """Say which rows are not counted, and why."""
-    audit, said = facts["audit"], []
-    for family in audit["families"]:
-        if family["left_out"]:
-            have = "has" if family["left_out"] == 1 else "have"
-            name = family_name(family["name"])
-            said.append(f"{rows_of(family['left_out'])} {have} no known group of {name}.")
-    if audit["left_out"] > 0:
+    audit, said = facts.audit, []
+    for family in audit.families:
+        if family.left_out:
+            have = "has" if family.left_out == 1 else "have"
+            name = family_name(family.name)
+            said.append(f"{rows_of(family.left_out)} {have} no known group of {name}.")
+    if audit.left_out > 0:
         kept = made(facts, " and would keep their labels", " and kept their labels")
-        kept = "" if facts["change"] is None else kept
-        share = percent(audit["left_out"])
+        share, kept = percent(audit.left_out), kept if facts.change else ""
         said.append(f"Rows of {share} of the weight are in no group at all{kept}.")
-    if facts["excluded"]:
-        names, more = ", ".join(map(quoted, facts["excluded"][:5])), len(facts["excluded"]) - 5
+    if facts.excluded:
+        names, more = ", ".join(map(quoted, facts.excluded[:5])), len(facts.excluded) - 5
         rest = f" and {more:,} more" if more > 0 else ""
         said.append(f"Groups left out for having too few rows: {names}{rest}.")
-    if audit["absent"]:
-        many = plural(len(audit["absent"]), "group does", "groups do")
+    if audit.absent:
+        many = plural(len(audit.absent), "group does", "groups do")
         said.append(f"{many} not occur in some value of the control features.")
     return said or ["None: every row is counted in every family."]
 
 
-def supposed(facts: dict[str, Any]) -> str:
+def supposed(audit: Facts) -> str:
     """Say what chance and intervals suppose about the rows."""
-    n = facts["audit"]["clusters"]
-    if n is None:
-        return (
-            "Every row is taken as independent of all others. If people or annotators have "
-            "several rows, chance explains more."
-        )
-    return f"Rows of one cluster count together: {n:,} clusters are taken as independent."
+    if audit.clusters is not None:
+        n = f"{audit.clusters:,}"
+        return f"Rows of one cluster count together: {n} clusters are taken as independent."
+    return (
+        "Every row is taken as independent of all others. If people or annotators have several "
+        "rows, chance explains more."
+    )
 
 
-def two_tests(facts: dict[str, Any]) -> str:
+def two_tests(audit: Facts) -> str:
     """Explain the p-value of a family and the verdict on its groups, if they disagree."""
-    families = facts["audit"]["families"]
-    differ = [family_name(each["name"]) for each in families if each["verdicts_differ"]]
+    differ = [family_name(each.name) for each in audit.families if each.verdicts_differ]
     if not differ:
         return ""
     return (
@@ -563,179 +584,171 @@ def two_tests(facts: dict[str, Any]) -> str:
     )
 
 
-def small_groups(facts: dict[str, Any]) -> str:
+def small_groups(audit: Facts) -> str:
     """Say how small the smallest group is, and what can be done; nothing if it has 100 rows."""
     sizes = [
-        (rows, group, each["name"])
-        for each in facts["audit"]["families"]
-        for rows, group in zip(each["rows"], each["groups"], strict=True)
+        (rows, group, each.name)
+        for each in audit.families
+        for rows, group in zip(each.rows, each.groups, strict=True)
     ]
-    chance = "The means of such a group move far by chance alone."
-    if any(isinstance(rows, str) for rows, _, _ in sizes):
-        few = f"Some groups have fewer than {facts['suppressed']['below']} rows."
-        return f"{few} {chance} {_MIN_GROUP_SIZE}"
-    if not sizes or min(sizes)[0] >= 100:
+    hidden = [rows for rows, _, _ in sizes if isinstance(rows, str)]
+    if hidden:
+        said = f"Some groups have fewer than {hidden[0].removeprefix('<')} rows."
+    elif not sizes or min(sizes)[0] >= 100:
         return ""
-    rows, group, family = min(sizes)
-    smallest = quoted(group) + (f" of {isolated(family)}" if family else "")
-    small = len(facts["audit"]["small"])
-    many = ""
-    if small:
-        many = f"{plural(small, 'group has', 'groups have')} fewer than {FEWEST} rows. "
-    many += f"The smallest, {smallest}, has {rows_of(round(rows))}."
-    return f"{many} {chance} {_MIN_GROUP_SIZE}"
+    else:
+        rows, group, family = min(sizes)
+        smallest = quoted(group) + (f" of {isolated(family)}" if family else "")
+        said = f"The smallest, {smallest}, has {rows_of(round(rows))}."
+        if audit.small:
+            many = plural(len(audit.small), "group has", "groups have")
+            said = f"{many} fewer than {FEWEST} rows. {said}"
+    return f"{said} {_SMALL_GROUPS}"
 
 
-def summary(facts: dict[str, Any]) -> list[str]:
+def summary(facts: Facts) -> list[str]:
     """Say in a few sentences what differs, by how much, what chance shows, and what can be done."""
     return [*_found(facts), _after(facts)]
 
 
-def _found(facts: dict[str, Any]) -> list[str]:
-    found = facts["headline"]
+def _found(facts: Facts) -> list[str]:
+    found = facts.headline
     if found is None:
-        return [_of_continuous(each) for each in facts["audit"]["continuous"]]
-    family = family_name(found["family"])
-    if found["difference"] < SAME:
+        return [_of_continuous(each) for each in facts.audit.continuous]
+    family = family_name(found.family)
+    if found.difference < SAME:
         return [f"Every group of {family} has the same share of each class of {label_of(facts)}."]
-    if found["groups"] is None:
+    if found.groups is None:
         return [
             "Between which groups, and in which class, is not shown: these cells have too few rows."
         ]
-    (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
-    have = made(facts, "have", "had") if facts["model"] is None else "get"
+    (high, low), (more, less), (many, few) = found.groups, found.means, found.rows
+    have = made(facts, "have", "had") if facts.model is None else "get"
     shares = (
         f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {have} the {noun(facts)} "
         f"{quoted(found['class'])}; of {quoted(low)} ({rows_of(few)}), {percent(less)}."
     )
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
-    if found["chance"] is not None:
-        chance = points(found["chance"]["quantile"])
+    if found.chance is not None:
         start = f"If the {noun(facts)} had nothing to do with the group,"
+        often = f"{points(found.chance.quantile)} in 19 of 20 tables"
         sentences.append(
-            f"{start} no two groups of {family} would differ by chance by more than {chance} in 19 "
-            "of 20 tables."
-            if found["chance"]["of"] == "family"
-            else f"{start} two groups of these sizes would differ by chance, by no more than "
-            f"{chance} in 19 of 20 tables, with all groups looked at."
+            f"{start} two groups of these sizes would differ by chance, by no more than {often}, "
+            "with all groups looked at."
+            if of_a_pair(facts)
+            else f"{start} no two groups of {family} would differ by chance by more than {often}."
         )
     return sentences
 
 
-def _against_others(facts: dict[str, Any]) -> str:
+def _against_others(facts: Facts) -> str:
     """Say that nothing differs more, or what does and is no more than chance."""
-    found, label = facts["headline"], label_of(facts)
-    families = facts["audit"]["families"]
-    family = next(family for family in families if family["name"] == found["family"])
-    n_classes = len(family["classes"])
+    found, label = facts.headline, label_of(facts)
+    family = next(each for each in facts.audit.families if each.name == found.family)
+    n_classes = len(family.classes)
     one, several = ("outcome", "outcomes") if _merged(facts) else ("class", "classes")
-    if family["largest"] and family["disparity"] > found["difference"] + SAME:
-        (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
+    if family.largest and family.disparity > found.difference + SAME:
+        (high, low), (more, less) = family.largest.groups, family.largest.rows
         return (
             f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)}) are "
-            f"{points(family['disparity'])} apart, but chance explains more of it for groups of "
+            f"{points(family.disparity)} apart, but chance explains more of it for groups of "
             "these sizes."
         )
-    if len(family["groups"]) > 2:
-        name = family_name(found["family"])
-        return (
-            f"No two groups of {name} differ more, in any of the {n_classes:,} {several} of "
-            f"{label}."
-        )
+    if len(family.groups) > 2:
+        where = f"in any of the {n_classes:,} {several} of {label}"
+        return f"No two groups of {family_name(found.family)} differ more, {where}."
     return f"In no other {one} of {label} do they differ more." if n_classes > 2 else ""
 
 
-def _merged(facts: dict[str, Any]) -> list[Any]:
+def _merged(facts: Facts) -> list[Any]:
     """Return the outcomes that are compared; none where they are the classes."""
-    families = [*facts["audit"]["families"], *facts["audit"]["continuous"]]
-    compared = families[0]["classes"] if families else []
-    return [] if compared == facts["data"]["classes"] else compared
+    families = [*facts.audit.families, *facts.audit.continuous]
+    compared = families[0].classes if families else []
+    return [] if compared == facts.data.classes else compared
 
 
-def _of_continuous(each: dict[str, Any]) -> str:
-    explained = f"{percent(each['explained'])} of the variance of {quoted(each['class_name'])}"
+def _of_continuous(each: Facts) -> str:
+    explained = f"{percent(each.explained)} of the variance of {quoted(each.class_name)}"
     text = f"{_attribute(each)} explains {explained}, the most of any class."
-    if each["chance"] is None:
+    if each.chance is None:
         return text
-    usual, most = percent(each["chance"]["mean"]), percent(each["chance"]["quantile"])
+    usual, most = percent(each.chance.mean), percent(each.chance.quantile)
     return f"{text} By chance it would explain {usual}, and less than {most} in 19 of 20 cases."
 
 
-def _after(facts: dict[str, Any]) -> str:
-    change, found = facts["change"], facts["headline"]
-    if facts["model"] is not None:
-        return " ".join(of_model(facts))
+def _after(facts: Facts) -> str:
+    change, found = facts.change, facts.headline
+    if facts.model is not None:
+        return of_model(facts)
     if change is None:
         return (
             "Nothing was changed. r2b.debias would make the closest labels in parity, and prove "
             "that none are closer."
         )
-    if change["unchanged"]:
-        advice = change["advice"][0].lower() + change["advice"][1:]
+    if change.unchanged:
+        advice = change.advice[0].lower() + change.advice[1:]
         return f"Nothing {made(facts, 'has', 'had')} to change: {advice}"
     own = [
-        max(each["measure"])
-        for each in facts["certificate"]["families"]
-        if found and each["name"] == found["family"] and each["bound"] == "range"
+        max(each.measure)
+        for each in facts.certificate.families
+        if found and each.name == found.family and each.bound == "range"
     ]
     if found is None:
-        to = f"a {BOUNDS['moments']} of {number(change['disparity'], 3)}"
-    elif found["difference"] < facts["certificate"]["disparity_before"] - SAME or not own:
-        to = f"a largest difference of {points(change['disparity'])}"
+        to = f"a {BOUNDS['moments']} of {number(change.disparity, 3)}"
+    elif found.difference < facts.certificate.disparity_before - SAME or not own:
+        to = f"a largest difference of {points(change.disparity)}"
     else:
         to = points(own[0])
-    proof = "That no labels are closer is not proven."
-    if change["proven"]:
-        proof = "No labels that do so are closer to these, and that is proven."
+    proof = "No labels that do so are closer to these, and that is proven."
+    proof = proof if change.proven else "That no labels are closer is not proven."
     # The optimum is that of all bounds together: labels that meet one of them may be closer.
-    several = len(facts["certificate"]["families"]) > 1
+    several = len(facts.certificate.families) > 1
     others = " and keeps every other bound that was asked for" if several else ""
     # Labels with one class per row differ from their probabilities, which this sentence is about.
     left = leaving(facts)
     soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
     return (
-        f"Changing an expected {percent(change['expected_changes'])} of the labels "
+        f"Changing an expected {percent(change.expected_changes)} of the labels "
         f"{made(facts, 'would bring', 'brought')} this down to {to}{soft}{others}. {proof}{end}"
     )
 
 
-def leaving(facts: dict[str, Any]) -> str | None:
+def leaving(facts: Facts) -> str | None:
     """Say what disparity labels with one class per row have; None for distributions."""
-    found = facts["leaving"]
+    found = facts.leaving
     if found is None:
         return None
     text = (
-        f"The labels returned have one class per row ({found['form']}) and a disparity of "
-        f"{found['disparity']:.4f}; as probabilities it is "
-        f"{facts['certificate']['disparity']:.4f}."
+        f"The labels returned have one class per row ({found.form}) and a disparity of "
+        f"{found.disparity:.4f}; as probabilities it is "
+        f"{facts.certificate.disparity:.4f}."
     )
-    if found["excess"] <= PROVEN:
+    if found.excess <= PROVEN:
         return text
     why = "whole rows cannot match probabilities exactly"
-    if found["form"] == "sample":
+    if found.form == "sample":
         why = "drawn labels are in parity on average"
-    return f"{text} This is {points(found['excess'])} above the bound: {why}."
+    return f"{text} This is {points(found.excess)} above the bound: {why}."
 
 
-def what_next(facts: dict[str, Any]) -> str:
+def what_next(facts: Facts) -> str:
     """Say what somebody who reads the report can do now."""
-    found, change = facts["headline"], facts["change"]
-    unchanged = change is not None and change["unchanged"]
-    if found is not None and found["difference"] < SAME:
+    found = facts.headline
+    if found is not None and found.difference < SAME:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
-    if facts["model"] is not None:
-        return _next_of_model(facts["model"], found)
-    if facts["made"] is not None and not unchanged:
-        use = _USE[facts["made"]["form"]]
+    if facts.model is not None:
+        return _next_of_model(facts.model, found)
+    if facts.made is not None and is_changed(facts):
+        use = _USE[facts.made.form]
         return f"{use} Audit what a model trained on them predicts: labels are not predictions."
-    if found is not None and found["verdict"] == "within chance":
+    if found is not None and found.verdict == "within chance":
         return (
             "These labels alone give no reason to change them. Look again when there are more rows."
         )
-    if unchanged:
+    if facts.change is not None and facts.change.unchanged:
         return "The labels are within what was accepted. To accept less, ask for a smaller epsilon."
     makes = "gives the labels described here"
-    makes = "makes the closest labels in parity" if change is None else makes
+    makes = makes if facts.change else "makes the closest labels in parity"
     return (
         "First ask whether the difference has a reason that should count. If it has, compare "
         f"within it (control features). If not, r2b debias {makes}; a larger epsilon changes fewer "
@@ -743,16 +756,16 @@ def what_next(facts: dict[str, Any]) -> str:
     )
 
 
-def _next_of_model(model: dict[str, Any], found: dict[str, Any] | None) -> str:
-    asked = model["asked"] or []
-    if any(each["verdict"] == "not met" for each in asked):
+def _next_of_model(model: Facts, found: Facts | None) -> str:
+    asked = model.asked or []
+    if any(each.verdict == "not met" for each in asked):
         return (
             "Do not rely on the bound: train on more rows, merge small groups, or accept a larger "
             "epsilon, and report again."
         )
-    if asked and all(each["verdict"] == "not shown" for each in asked):
+    if asked and all(each.verdict == "not shown" for each in asked):
         return "Report on more rows: these are too few to show whether the bound is met."
-    if not asked and found is not None and found["verdict"] == "beyond chance":
+    if not asked and found is not None and found.verdict == "beyond chance":
         return (
             "First ask whether the difference has a reason that should count. If not, "
             "ParityPostprocessor corrects the decisions of a finished classifier."
@@ -760,47 +773,42 @@ def _next_of_model(model: dict[str, Any], found: dict[str, Any] | None) -> str:
     return "Measure again when the model, the people it decides about, or the law changes."
 
 
-def certificate(facts: dict[str, Any]) -> list[str]:
+def certificate(facts: Facts) -> list[str]:
     """Say what the certificate proves."""
-    proof, change, left = facts["certificate"], facts["change"], leaving(facts)
+    proof, change, left = facts.certificate, facts.change, leaving(facts)
     if proof is None:
         return []
-    families = proof["families"]
+    families = proof.families
     sentences = [] if left is None else [left]
     sentences += [_kept(facts, family) for family in families[:SHOWN_FAMILIES]]
     if len(families) > SHOWN_FAMILIES:
-        within = ", all within their bound" if proof["excess"] <= 1e-9 else ""
+        within = ", all within their bound" if proof.excess <= 1e-9 else ""
         sentences.append(f"And {len(families) - SHOWN_FAMILIES:,} more families{within}.")
-    gap = tiny(proof["relative_gap"])
-    if not change["proven"]:
-        return [
-            *sentences,
-            f"The optimum is not proven: a relative gap of {gap} is left. {change['advice']}",
-        ]
-    gap = f"a relative gap of {gap}, which is rounding" if proof["relative_gap"] else "no gap"
-    return [*sentences, f"No labels within the bounds are closer: the proof leaves {gap}."]
+    gap = tiny(proof.relative_gap)
+    end = f"The optimum is not proven: a relative gap of {gap} is left. {change.advice}"
+    if change.proven:
+        left = f"a relative gap of {gap}, which is rounding" if proof.relative_gap else "no gap"
+        end = f"No labels within the bounds are closer: the proof leaves {left}."
+    return [*sentences, end]
 
 
-def _kept(facts: dict[str, Any], family: dict[str, Any]) -> str:
-    bound = family["bound"]
-    before, after = (_measured(bound, max(family[name])) for name in ("measure_before", "measure"))
-    what = BOUNDS[bound] + (WITH_OFFSETS if "offsets" in family else "")
-    went = made(facts, "would go", "went")
-    unit = "" if bound in ("ratio", "moments") else " points"
-    change = f"In {family_name(family['name'])}, the {what} {went} from {before} to {after}{unit}"
-    finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
+def _kept(facts: Facts, family: Facts) -> str:
+    write = partial(_limited, family.bound)
+    (before, _), (after, unit) = write(max(family.measure_before)), write(max(family.measure))
+    what = BOUNDS[family.bound] + (WITH_OFFSETS if "offsets" in family else "")
+    went = f"{made(facts, 'would go', 'went')} from {before} to {after}{unit and f' {unit}'}"
+    change = f"In {family_name(family.name)}, the {what} {went}"
+    finite = sorted({float(value) for value in family.epsilon if value != "inf"})
     if not finite:
         return f"{change}; nothing is asked of it."
-    asked = " to ".join(dict.fromkeys(_measured(bound, each) for each in (finite[0], finite[-1])))
-    free = ", and some classes are free" if "inf" in family["epsilon"] else ""
+    asked = " to ".join(dict.fromkeys(write(each)[0] for each in (finite[0], finite[-1])))
+    free = ", and some classes are free" if "inf" in family.epsilon else ""
     return f"{change}; epsilon asks for at most {asked}{free}."
 
 
-def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
+def limits_of(facts: Facts) -> list[dict[str, str]]:
     """Say what the report does not: first what is particular to its data, then what is general."""
-    change = facts["change"]
-    changed = change is not None and not change["unchanged"]
-    more = _OF_CHANGE if changed else {} if facts["model"] is None else _OF_MODEL
+    more = _OF_CHANGE if is_changed(facts) else _OF_MODEL if facts.model else {}
     limits = {**_particular(facts), **_GENERAL, **more}
     return [
         {"title": title, "text": text.replace("{noun}", noun(facts))}
@@ -808,29 +816,28 @@ def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def _particular(facts: dict[str, Any]) -> dict[str, str]:
-    found, change, limits = facts["audit"], facts["change"], {}
-    if change is not None and not change["proven"]:
-        limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
-    if _merged(facts):
-        names = ", ".join(map(quoted, _merged(facts)[:10]))
-        more = " and more" if len(_merged(facts)) > 10 else ""
+def _particular(facts: Facts) -> dict[str, str]:
+    found, change, limits = facts.audit, facts.change, {}
+    if change is not None and not change.proven:
+        limits["The optimum was not reached"] = f"Status: {change.status}. {change.advice}"
+    merged, small = _merged(facts), small_groups(facts.audit)
+    if merged:
+        names = ", ".join(map(quoted, merged[:10])) + (" and more" if len(merged) > 10 else "")
         limits["Outcomes are compared, not classes"] = (
-            f"Every share is that of an outcome: {names}{more}. Shares of single classes may "
-            "differ more."
+            f"Every share is that of an outcome: {names}. Shares of single classes may differ more."
         )
-    if small_groups(facts):
-        limits["Some groups are small"] = small_groups(facts)
-    if facts["doubts"]:
-        doubts = " ".join(doubt["problem"] for doubt in facts["doubts"])
+    if small:
+        limits["Some groups are small"] = small
+    if facts.doubts:
+        doubts = " ".join(doubt.problem for doubt in facts.doubts)
         limits["The data may not be what was meant"] = doubts
-    if found["n_permutations"] or found["n_boot"]:
-        limits["Rows are taken as independent"] = supposed(facts)
-    if found["left_out"] > 0 or found["absent"]:
+    if found.n_permutations or found.n_boot:
+        limits["Rows are taken as independent"] = supposed(found)
+    if found.left_out > 0 or found.absent:
         limits["Some rows are not compared"] = " ".join(left_out(facts))
-    if facts["suppressed"] is not None:
-        limits["Small cells are not shown"] = _SUPPRESSED.format(**facts["suppressed"])
-    if facts["data"]["weights"] is not None:
+    if facts.suppressed is not None:
+        limits["Small cells are not shown"] = _SUPPRESSED.format(**facts.suppressed)
+    if facts.data.weights is not None:
         limits["Rows are weighted"] = (
             "Shares are shares of weight, not of rows; a row of weight 2 still counts as one "
             "observation when chance is judged."
