@@ -96,6 +96,16 @@ class Block:
         """The weights, also where each row weighs 1."""
         return self.weight if len(self.weight) else np.ones(len(self))
 
+    @property
+    def unchanged(self) -> Block:
+        """The same rows, whose old labels are returned."""
+        return replace(self, answers=self.labels if self.truth is None else self.truth)
+
+    def counts(self, members: Floats | None, groups: Places) -> Floats:
+        """Return how much each row counts in some groups: as its cell does, or the row itself."""
+        counts = self.design if members is None else members[self.design]
+        return np.ascontiguousarray(counts[:, groups])
+
     def shifts(self, prices: Floats) -> Floats:
         """Return what the prices of its cell or its groups add up to for each row."""
         return prices[self.design] if self.design.ndim == 1 else self.design @ prices
@@ -209,15 +219,23 @@ class Pass:
 
     def make(self, block: Block) -> Sums:
         """Make the sums of one block."""
-        kernel = choose_kernel(self.kernel, len(block) * self.shape[1])
+        return self.sums(choose_kernel(self.kernel, len(block) * self.shape[1]), block)
+
+    def sums(self, kernel: ModuleType, rows: Any) -> list[Any]:
+        """Make the sums of some rows, as arrays of the kernel: a module like the reference one."""
         if self.wanted == "labels":
-            return list(kernel.label_sums(block, self.shape))
-        assert self.prices is not None
+            return list(kernel.label_sums(rows, self.shape))
         if self.wanted == "responses":
-            return list(kernel.evaluate(block, self.prices, self.lam))
-        if self.wanted == "curvature":
-            return self._curvature(kernel, block)
-        return self._evidence(kernel, block)
+            return list(kernel.evaluate(rows, self.prices, self.lam))
+        if self.wanted == "evidence":
+            rows = rows.unchanged if self.unchanged else rows
+            return list(kernel.inspect(rows, self.prices, self.lam))
+        if self.members is None and rows.design.ndim == 1:
+            return [kernel.cell_curvature(rows, self.prices, self.lam)]
+        return [
+            kernel.group_curvature(rows, self.prices, self.lam, rows.counts(self.members, groups))
+            for groups in self.components or []
+        ]
 
     def merge(self, one: Sums, other: Sums) -> Sums:
         """Add up; of the last array of evidence keep the largest."""
@@ -225,24 +243,6 @@ class Pass:
         if self.wanted == "evidence":
             total[-1] = np.maximum(one[-1], other[-1])
         return total
-
-    def _curvature(self, kernel: ModuleType, block: Block) -> Sums:
-        if self.members is None and block.design.ndim == 1:
-            return [kernel.cell_curvature(block, self.prices, self.lam)]
-        counts = block.design if self.members is None else self.members[block.design]
-        assert self.components is not None
-        return [
-            kernel.group_curvature(
-                block, self.prices, self.lam, np.ascontiguousarray(counts[:, groups])
-            )
-            for groups in self.components
-        ]
-
-    def _evidence(self, kernel: ModuleType, block: Block) -> Sums:
-        if self.unchanged:
-            truth = block.labels if block.truth is None else block.truth
-            block = replace(block, answers=truth)
-        return list(kernel.inspect(block, self.prices, self.lam))
 
 
 @dataclass(frozen=True, eq=False)

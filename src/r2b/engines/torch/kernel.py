@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from r2b._data.arrays import Places
 from r2b._data.compute import parts_of
 
 Tensor = torch.Tensor
@@ -25,18 +26,31 @@ def parts_for(n_rows: int, width: int, first: int = 0) -> list[slice]:
 
 
 class Part(NamedTuple):
-    """Some rows on a device.
+    """Some rows on a device: a :class:`r2b.engines.Block` of tensors.
 
     Attributes
     ----------
     labels : tensor of shape (n, n_classes), float64
-    cells : tensor of shape (n,), int64
+    design : tensor of shape (n,), int64
+        The cell of each row.
     weight : tensor of shape (n,), float64
+    answers : tensor of shape (n, n_classes), optional
+        The labels that are returned, where they do not follow from prices.
     """
 
     labels: Tensor
-    cells: Tensor
+    design: Tensor
     weight: Tensor
+    answers: Tensor | None = None
+
+    @property
+    def unchanged(self) -> Part:
+        """The same rows, whose old labels are returned."""
+        return self._replace(answers=self.labels)
+
+    def counts(self, members: Tensor, groups: Places) -> Tensor:
+        """Return how much the cell of each row counts in some groups."""
+        return members[:, groups][self.design]
 
 
 def project(rows: Tensor) -> Tensor:
@@ -59,29 +73,36 @@ def project(rows: Tensor) -> Tensor:
 
 def respond(part: Part, prices: Tensor, lam: float) -> Tensor:
     """Return the best response of each row to the prices of its cell."""
-    return project((part.labels - prices[part.cells]) / lam)
+    return project((part.labels - prices[part.design]) / lam)
 
 
 def cell_sums(part: Part, rows: Tensor, n_cells: int) -> Tensor:
     """Add up weighted rows by cell."""
-    member = part.cells[:, None] == torch.arange(n_cells, device=part.cells.device)
+    member = part.design[:, None] == torch.arange(n_cells, device=part.design.device)
     return member.double().T @ (rows * part.weight[:, None])
+
+
+def label_sums(part: Part, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return the sums of the old labels, and the weights, by cell."""
+    mass = cell_sums(part, torch.ones_like(part.labels[:, :1]), shape[0])
+    return cell_sums(part, part.labels, shape[0]), mass[:, 0]
 
 
 def evaluate(part: Part, prices: Tensor, lam: float) -> tuple[Tensor, Tensor]:
     """Return the sums of the responses by cell, and the sum of their values."""
     x = respond(part, prices, lam)
-    shifted = part.labels - prices[part.cells]
+    shifted = part.labels - prices[part.design]
     value = part.weight @ (x * (0.5 * lam * x - shifted)).sum(dim=1)
     return cell_sums(part, x, len(prices)), value
 
 
-def inspect(part: Part, prices: Tensor, lam: float, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the evidence about labels x: sums by cell, totals, and the worst row.
+def inspect(part: Part, prices: Tensor, lam: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the evidence about the returned labels x: sums by cell, totals, and the worst row.
 
     The totals are slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2.
     """
-    gradient = lam * x - part.labels + prices[part.cells]
+    x = respond(part, prices, lam) if part.answers is None else part.answers
+    gradient = lam * x - part.labels + prices[part.design]
     difference = x - part.labels
     each = [
         (x * gradient).sum(dim=1) - gradient.amin(dim=1),
@@ -94,20 +115,20 @@ def inspect(part: Part, prices: Tensor, lam: float, x: Tensor) -> tuple[Tensor, 
     return cell_sums(part, x, len(prices)), torch.stack(each) @ part.weight, worst
 
 
-def curvature(part: Part, prices: Tensor, lam: float) -> Tensor:
+def cell_curvature(part: Part, prices: Tensor, lam: float) -> Tensor:
     """Return the curvature of the rows of each cell times lam, (n_cells, n_classes, n_classes)."""
     support = (respond(part, prices, lam) > 0).double()
     scaled = support * torch.sqrt(part.weight / support.sum(dim=1))[:, None]
     table = torch.diag_embed(cell_sums(part, support, len(prices)))
-    for cell in torch.unique(part.cells).tolist():
-        mine = scaled[part.cells == cell]
+    for cell in torch.unique(part.design).tolist():
+        mine = scaled[part.design == cell]
         table[cell] -= mine.T @ mine
     return table
 
 
-def fold(part: Part, prices: Tensor, lam: float, design: Tensor) -> Tensor:
-    """Return the curvature times lam, counted by pairs of columns of a design over the cells."""
-    support, counted = (respond(part, prices, lam) > 0).double(), design[part.cells]
+def group_curvature(part: Part, prices: Tensor, lam: float, counted: Tensor) -> Tensor:
+    """Return the curvature times lam by pairs of groups, in which rows count so much."""
+    support = (respond(part, prices, lam) > 0).double()
     n_columns, n_classes = counted.shape[1], support.shape[1]
     scaled = support * torch.sqrt(part.weight / support.sum(dim=1))[:, None]
     factors = (counted[:, :, None] * scaled[:, None, :]).flatten(start_dim=1)

@@ -14,7 +14,7 @@ import torch
 
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import Rows
-from r2b._solve.oracle import Oracle, Pass, merged
+from r2b._solve.oracle import Oracle, merged
 from r2b._solve.oracle.oracle import sample_of_cells, sample_sizes
 from r2b._solve.settings import SETTINGS
 from r2b.engines.torch import kernel
@@ -52,7 +52,7 @@ class DeviceBlocks:
         self.y, self.device, self.n_classes = y, device, int(y.shape[1])
         self.rows = Rows(np.arange(len(y))[:, None], cells, weight, n_cells, None)
         self._cells = torch.from_numpy(cells.astype(np.int32)).to(device)
-        self._weight = None if weight is None else self._there(weight)
+        self._weight = self._there(weight)
 
     def oracle(self) -> Oracle:
         """Return the oracle of these rows, with a sample in memory where they are many."""
@@ -68,7 +68,9 @@ class DeviceBlocks:
     def reduce(self, task: Any) -> Any:
         """Make the sums of every part on the device, and merge them in order."""
         places = self._places(1 if task.members is None else task.members.shape[1])
-        return merged(task, (self._sums(task, self._part(place)) for place in places))
+        there = replace(task, prices=self._there(task.prices), members=self._there(task.members))
+        sums = (there.sums(kernel, self._part(place)) for place in places)
+        return merged(task, ([np.atleast_1d(each.cpu().numpy()) for each in part] for part in sums))
 
     def answer(self, prices: Floats, lam: float, rows: slice, out: Tensor) -> None:
         """Write the best responses of some rows into ``out``."""
@@ -76,25 +78,6 @@ class DeviceBlocks:
         for place in self._places(first=rows.start, last=rows.stop):
             here = slice(place.start - rows.start, place.stop - rows.start)
             out[here] = kernel.respond(self._part(place), nu, lam).to(out.dtype).to(out.device)
-
-    def _sums(self, task: Pass, part: Part) -> list[Floats]:
-        if task.wanted == "labels":
-            ones = torch.ones_like(part.labels[:, :1])
-            sums = kernel.cell_sums(part, part.labels, self.rows.n_cells)
-            mass = kernel.cell_sums(part, ones, self.rows.n_cells)
-            found: tuple[Tensor, ...] = (sums, mass[:, 0])
-            return _home(found)
-        assert task.prices is not None
-        nu = self._there(task.prices)
-        if task.wanted == "responses":
-            return _home(kernel.evaluate(part, nu, task.lam))
-        if task.wanted == "evidence":
-            x = part.labels if task.unchanged else kernel.respond(part, nu, task.lam)
-            return _home(kernel.inspect(part, nu, task.lam, x))
-        if task.members is None:
-            return _home((kernel.curvature(part, nu, task.lam),))
-        members = [task.members[:, groups] for groups in task.components or []]
-        return _home(tuple(kernel.fold(part, nu, task.lam, self._there(m)) for m in members))
 
     def _places(self, width: int = 1, first: int = 0, last: int | None = None) -> list[slice]:
         numbers = width * (self.n_classes + self.rows.n_cells)
@@ -105,9 +88,8 @@ class DeviceBlocks:
         weight = torch.ones_like(labels[:, 0]) if self._weight is None else self._weight[place]
         return Part(labels, cells, weight)
 
-    def _there(self, array: Floats) -> Tensor:
+    def _there(self, array: Floats | None) -> Any:
+        """Return numbers as a tensor on the device."""
+        if array is None:
+            return None
         return torch.from_numpy(np.array(array, dtype=np.float64)).to(self.device)
-
-
-def _home(sums: tuple[Tensor, ...]) -> list[Floats]:
-    return [np.atleast_1d(each.cpu().numpy()) for each in sums]
