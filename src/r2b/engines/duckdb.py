@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from r2b.engines.batch import PIECE_ROWS, one_record
-from r2b.engines.lazy import LazySource, joins, lookup
-from r2b.engines.roles import free_name, refuse_alike
+from r2b.engines.lazy import StreamSource, joins, lookup
+from r2b.engines.roles import refuse_alike
 from r2b.engines.source import Relabel
 from r2b.engines.spool import spilled
 
@@ -21,7 +21,7 @@ _CHANGED = (
 )
 
 
-class DuckDBSource(LazySource):
+class DuckDBSource(StreamSource):
     """A ``duckdb.DuckDBPyRelation``.
 
     Raises
@@ -64,8 +64,7 @@ class DuckDBSource(LazySource):
         """Count with SQL; columns are called after their places."""
         places = ", ".join(f"{quoted(key)} AS c{place}" for place, key in enumerate(keys))
         query = f"SELECT {places}, count(*) AS n FROM r2b_old_labels GROUP BY ALL LIMIT {most}"
-        found = self.table.query("r2b_old_labels", query).to_arrow_table()
-        return found.rename_columns([*keys, free_name("r2b: rows", keys)])
+        return self.table.query("r2b_old_labels", query).to_arrow_table()
 
     def frame(self, relabel: Relabel) -> Any:
         """Return a relation with new columns after the old ones, to be read any number of times."""

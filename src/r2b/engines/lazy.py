@@ -1,7 +1,4 @@
-"""Arrow tables in memory, and what lazy frames have in common: streams, group-bys and joins.
-
-Polars and DuckDB count with a group-by, which is written in the words of each.
-"""
+"""Arrow tables in memory, and what lazy frames have in common: streams and joins."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from typing import Any
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import PIECE_ROWS, Batch, in_batches, one_record, taken_rows
 from r2b.engines.source import Relabel, Source
-from r2b.engines.tally import MOST_COMBINATIONS, Tally, tally_of
 from r2b.errors import UnseenError
 
 
@@ -80,20 +76,6 @@ class StreamSource(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Stream some columns in batches of a fixed size."""
         return in_rows(self.records(columns, self.batch_rows), self.batch_rows)
-
-
-class LazySource(StreamSource):
-    """A frame that its own engine evaluates: a LazyFrame of Polars or a relation of DuckDB."""
-
-    @abstractmethod
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
-        """Return a table of at most ``most`` combinations of values, and last their counts."""
-
-    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count with a group-by; weights are added exactly, batch by batch."""
-        if weight is not None:
-            return super().tally(keys, weight)
-        return tally_of(self.grouped(keys, MOST_COMBINATIONS + 1), keys)
 
 
 def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:

@@ -11,8 +11,7 @@ from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import PIECE_ROWS, Batch, one_record
-from r2b.engines.lazy import LazySource
-from r2b.engines.roles import free_name
+from r2b.engines.lazy import StreamSource
 from r2b.engines.source import Relabel
 from r2b.errors import ParameterError
 
@@ -25,7 +24,7 @@ _IN_ORDER = re.compile(
 )
 
 
-class PolarsSource(LazySource):
+class PolarsSource(StreamSource):
     """A ``polars.LazyFrame``.
 
     Raises
@@ -73,7 +72,7 @@ class PolarsSource(LazySource):
     def grouped(self, keys: Sequence[str], most: int) -> Any:
         """Count with the streaming engine."""
         grouped = self.select(keys).group_by(polars.col(list(dict.fromkeys(keys))))
-        counted = grouped.len(free_name("r2b: rows", keys))
+        counted = grouped.len(f"rows by {', '.join(keys)}")  # longer than the name of any key
         return counted.head(most).collect(engine="streaming").to_arrow()
 
     def frame(self, relabel: Relabel) -> Any:

@@ -210,19 +210,6 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
     return names
 
 
-def free_name(wanted: str, taken: Sequence[str]) -> str:
-    """Return a name that no column has, whatever its capitals.
-
-    Examples
-    --------
-    >>> free_name("rows", ["Rows", "sex"])
-    "rows'"
-    """
-    return (
-        wanted if wanted not in [name.lower() for name in taken] else free_name(f"{wanted}'", taken)
-    )
-
-
 def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: str) -> None:
     """Refuse new names that an engine does not tell from others.
 

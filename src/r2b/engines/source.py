@@ -45,7 +45,7 @@ from r2b.engines.batch import (
 )
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.spool import HeldBlocks, read_blocks, record_of, stored
-from r2b.engines.tally import Count, Tally
+from r2b.engines.tally import MOST_COMBINATIONS, Count, Tally, tally_of
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
@@ -104,9 +104,19 @@ class Source(ABC):
         return merged(reduction, self.run(columns, reduction.make))
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count the rows of every combination of values, and add up their weights."""
+        """Count the rows of every combination of values, and add up their weights exactly."""
+        grouped = self.grouped(keys, MOST_COMBINATIONS + 1) if weight is None else None
+        if grouped is not None:
+            return tally_of(grouped, keys)
         count = Count(tuple(keys), weight)
         return count.tally(self.reduce(count.columns, count))
+
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Return the table of a group-by, where an engine has one: some keys, and last the counts.
+
+        Of at most ``most`` combinations; the names of its columns do not matter.
+        """
+        return None
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:

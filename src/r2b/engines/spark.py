@@ -22,7 +22,7 @@ from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import MERGED_AT_ONCE, RESULTS, Beside, Merge, Reduce, Run, unpacked
-from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_nested, tally_of
+from r2b.engines.tally import Tally, refuse_nested
 from r2b.errors import InputError, MissingExtraError, ParameterError, install
 
 
@@ -108,19 +108,20 @@ class SparkSource(Source):
         return merged_there(mapped(frame, Reduce(names, task), RESULTS), task)
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count the rows of every combination: in SQL, or with exact sums of weights in workers."""
-        found = self._grouped(tuple(keys)) if weight is None else super().tally(keys, weight)
+        """Count the rows of every combination; what was counted is kept for later joins."""
+        found = super().tally(keys, weight)
         if weight not in keys:
             self._tallies[tuple(keys)] = found
         return found
 
-    def _grouped(self, keys: tuple[str, ...]) -> Tally:
-        frame, names = self.select(keys)
-        counted = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
-        for column, name in zip(counted.columns, names, strict=False):
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Count in SQL."""
+        frame, _ = self.select(keys)
+        counted = frame.groupBy(*frame.columns).count().limit(most).toArrow()
+        for column, name in zip(counted.columns, keys, strict=False):
             refuse_nested(column, name)
         # Groups arrive in any order, and sums that follow must not depend on it.
-        return tally_of(counted.sort_by([(name, "ascending") for name in frame.columns]), names)
+        return counted.sort_by([(name, "ascending") for name in frame.columns])
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[SparkBlocks]:
