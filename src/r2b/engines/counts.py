@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -13,22 +12,12 @@ from r2b._data.arrays import Floats
 from r2b._files.arrow import first_line, pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
-from r2b._labels.rows import MemoryRows
-from r2b._labels.rule import Rule
 from r2b.engines.batch import Batch, one_array, one_record, weights_of
 from r2b.engines.lazy import HeldSource
 from r2b.engines.roles import ColumnRoles
-from r2b.engines.source import Relabel
-from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan, roles_of
 from r2b.engines.tally import Tally
-from r2b.errors import (
-    InputError,
-    MissingValueError,
-    MixedTypeError,
-    ParameterError,
-    RowsUnavailableError,
-)
+from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError
 
 _WITHOUT = ("normalize",)
 
@@ -96,12 +85,8 @@ def debias_counts(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
-    roles = counted_roles(source, label, count, **named)
-    fair = Scan(source).debias(label, **named, **options)
-    made = fair.rows
-    assert isinstance(made, TableRows)
-    rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
-    return replace(fair, rows=rows)
+    counted_roles(source, label, count, **named)
+    return Scan(source).debias(label, **named, **options)
 
 
 def counted_roles(source: CountsSource, label: str, count: str, **named: Any) -> ColumnRoles:
@@ -121,7 +106,7 @@ def counted_roles(source: CountsSource, label: str, count: str, **named: Any) ->
 class CountsSource(HeldSource):
     """A table of combinations; ``count`` is the column that says how often each occurs."""
 
-    library = ""
+    library, has_rows = "", False
 
     def __init__(self, table: Any, count: str) -> None:
         super().__init__(table, name="the table of counts")
@@ -158,27 +143,6 @@ class CountsSource(HeldSource):
             problem = f"Row {row} has the count {value!r} in {name!r}."
             raise InputError(problem, remedy=remedy, column=name, row=row, value=value)
         return values
-
-
-@dataclass(frozen=True, eq=False)
-class CountedRows(TableRows):
-    """Rows of which only the counts are known."""
-
-    def in_memory(self) -> MemoryRows:
-        """Refuse: the rows are not here."""
-        _refuse_rows()
-
-    def relabel(self, rule: Rule, form: Any, **asked: Any) -> Relabel:
-        """Refuse: the rows are not here."""
-        _refuse_rows()
-
-
-def _refuse_rows() -> NoReturn:
-    raise RowsUnavailableError(
-        "These labels were found from counts, and their rows are not here.",
-        remedy="Take sql(dialect, table=...), which writes the labels where the rows are, or "
-        "transform(y, ...) for rows in memory.",
-    )
 
 
 def counts_source(table: Any, count: str) -> CountsSource:

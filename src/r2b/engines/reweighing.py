@@ -13,7 +13,7 @@ from r2b._weights import RowWeights
 from r2b._weights.result import WeightRule
 from r2b._weights.reweighing import WITHOUT, Representation, reweighed
 from r2b.engines.batch import Batch
-from r2b.engines.counts import CountedRows, counted_roles, counts_source
+from r2b.engines.counts import counted_roles, counts_source
 from r2b.engines.gathering import gathered
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import NewColumns, Relabel, Source
@@ -127,7 +127,4 @@ def reweigh_counts(
         control_features=control_features,
         sample_weight=sample_weight,
     )
-    found = reweigh_table(source, roles, max_weight, representation, options)
-    made = found.rows.table
-    rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
-    return replace(found, rows=WeighedRows(rows))
+    return reweigh_table(source, roles, max_weight, representation, options)

@@ -67,6 +67,8 @@ class Source(ABC):
     ordered : bool
         Whether its rows have an order that every pass repeats. If not, what is drawn for a row
         needs a key.
+    has_rows : bool
+        Whether rows can be read; False for a table of counts.
     library : str
         That results are frames of; "" for a table that is of none.
     scratch : str or None
@@ -78,6 +80,7 @@ class Source(ABC):
     name: str
     names: tuple[str, ...]
     ordered: bool
+    has_rows: ClassVar[bool] = True
     library: ClassVar[str] = ""
     scratch: str | None = None
     threads: int | None = None

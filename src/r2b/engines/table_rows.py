@@ -115,8 +115,10 @@ class TableRows(LabelRows):
         Raises
         ------
         RowsUnavailableError
-            The rows have no order, so that labels alone would belong to nobody.
+            The rows have no order, so that labels alone would belong to nobody; or only their
+            counts are known.
         """
+        self._refuse_counts()
         if not self.source.ordered:
             raise RowsUnavailableError(
                 f"The rows of {self.source.name} have no order, so that labels alone belong to no "
@@ -124,6 +126,14 @@ class TableRows(LabelRows):
                 remedy=_FRAME,
             )
         return MemoryRows(self._read(self.schema)[0])
+
+    def _refuse_counts(self) -> None:
+        if not self.source.has_rows:
+            raise RowsUnavailableError(
+                "These labels were found from counts, and their rows are not here.",
+                remedy="Take sql(dialect, table=...), which writes the labels where the rows are, "
+                "or transform(y, ...) for rows in memory.",
+            )
 
     def _read(
         self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0
@@ -181,6 +191,7 @@ class TableRows(LabelRows):
         new_column: str | None = None,
     ) -> Relabel:
         """Return what makes the new columns of a batch; "round" takes a pass over the rows."""
+        self._refuse_counts()
         source, roles = self.source, self.roles
         one_of("form", form, get_args(Form))
         keys, drawn = names_of(key, "key"), form in ("round", "sample")
