@@ -81,7 +81,7 @@ def labelled(table: FileSource, choice: Choice, fair: FairLabels) -> Made:
     """Give the rows of the table to labels that were solved for its columns."""
     assert fair.rows is not None
     roles = roles_of(table, choice.label, **choice.columns())
-    rows = TableRows(table, roles, fair.schema, fair.rows.counts, total=fair.rows.n_rows)
+    rows = TableRows(table, roles, fair.schema, fair.rows.counts, n_rows=fair.rows.n_rows)
     return Made(table, replace(fair, rows=rows), choice.columns())
 
 

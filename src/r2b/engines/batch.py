@@ -286,14 +286,12 @@ def taken_rows(record: Any, rows: Any) -> Any:
 def in_batches(
     record: Any, size: int, first: int = 0, place: str = "", offset: int = 0
 ) -> Iterator[Batch]:
-    """Cut a record batch or a table into batches of at most ``size`` rows."""
-    pieces = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
-    done = 0
-    for piece in pieces:
-        for start in range(0, max(piece.num_rows, 1), size):
-            part = piece.slice(start, size)
-            yield Batch(part, first + done, place, offset + done)
-            done += part.num_rows
+    """Cut a record batch or a table into batches of at most ``size`` rows; none is empty."""
+    whole = record if hasattr(record, "to_batches") else pyarrow().Table.from_batches([record])
+    for part in whole.to_batches(max_chunksize=size):
+        if part.num_rows:
+            yield Batch(part, first, place, offset)
+            first, offset = first + part.num_rows, offset + part.num_rows
 
 
 def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:

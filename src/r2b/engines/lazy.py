@@ -43,7 +43,7 @@ class HeldSource(Source):
         table = self.table
         if columns != self.names:
             table = table.select([self.names.index(name) for name in dict.fromkeys(columns)])
-        return (batch for batch in in_batches(table, self.batch_rows) if len(batch))
+        return in_batches(table, self.batch_rows)
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns."""

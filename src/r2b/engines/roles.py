@@ -279,6 +279,10 @@ class Decode:
         """Return the first row number, the rows, their draws and their weights."""
         return batch.first, self.read(batch), self.draws(batch, random_state), self.weight(batch)
 
+    def n_rows(self, batch: Batch) -> int:
+        """Return the number of rows, which are read."""
+        return self.read(batch).n_rows
+
     def __call__(self, batch: Batch) -> Block:
         """Return the rows as a block."""
         data, weight = self.read(batch), self.weight(batch)

@@ -82,8 +82,8 @@ class TableRows(LabelRows):
     normalize : bool
     held : Dataset or None
         The rows, where they had to be read into memory to be solved.
-    total : int or None
-        How many rows there are, where it is known.
+    n_rows : int or None
+        How many there are; None where that takes a pass over them.
     """
 
     source: Source
@@ -92,12 +92,7 @@ class TableRows(LabelRows):
     counts: Dataset | None = field(default=None, repr=False)
     normalize: bool = False
     held: Dataset | None = field(default=None, repr=False)
-    total: int | None = None
-
-    @property
-    def n_rows(self) -> int | None:  # type: ignore[override]
-        """How many there are; None where that takes a pass over them."""
-        return self.total
+    n_rows: int | None = None
 
     @property
     def weighted(self) -> bool:  # type: ignore[override]
@@ -143,7 +138,7 @@ class TableRows(LabelRows):
         if data is None or keys:
             roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
             width = len(schema.classes) * (3 if roles.soft else 1)
-            needed = (self.total or 0) * (8 * width + 64)
+            needed = (self.n_rows or 0) * (8 * width + 64)
             refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
             columns = source.columns([*roles.used, *keys])
             data = data or read_rows(columns, roles, schema, self.normalize)
@@ -247,7 +242,7 @@ class TableRows(LabelRows):
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
         """Round rows in memory, those with keys in the order of their draws."""
         source, rule, keys = self.source, relabel.rule, relabel.decode.roles.key
-        if not source.ordered and (self.total or 0) > _SENT_ROWS:
+        if not source.ordered and (self.n_rows or 0) > _SENT_ROWS:
             problem = (
                 f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of them: "
                 "'round' of probabilities and weighted rows keeps the class counts of every "

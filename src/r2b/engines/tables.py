@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import signature
 from os import PathLike
 from typing import Any, Unpack, get_args
@@ -29,7 +28,7 @@ from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import Task
 from r2b._weights import RowWeights
 from r2b._weights.reweighing import WITHOUT, Representation
-from r2b.engines.batch import Batch, Fold, add
+from r2b.engines.batch import Fold, add
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
 from r2b.engines.lakes import DatasetSource, delta_source, iceberg_source, stream_source
@@ -263,10 +262,10 @@ class Scan:
         if roles.soft and unseen == "overall":
             fair = replace(fair, rule=self._widened(fair, roles))
         elif not roles.categorical:
-            read = Decode(roles, fair.schema, normalize, fair.rule.known_crossings).read
+            decode = Decode(roles, fair.schema, normalize, fair.rule.known_crossings)
             # A row that cannot be read is refused before anything is written.
             source = self.source.with_numbers(roles.numbers)
-            total = source.reduce(roles.described, Fold(partial(_rows_read, read), add)) or 0
+            total = source.reduce(roles.described, Fold(decode.n_rows, add)) or 0
         elif not roles.soft:
             try:
                 counted = recounted(self.source, fair.schema, roles)
@@ -275,7 +274,7 @@ class Scan:
                     raise
                 fair = replace(fair, rule=self._widened(fair, roles))
                 counted = recounted(self.source, fair.schema, roles)
-        rows = TableRows(self.source, roles, fair.schema, counted, normalize, total=total)
+        rows = TableRows(self.source, roles, fair.schema, counted, normalize, n_rows=total)
         return replace(fair, rows=rows)
 
     def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
@@ -356,40 +355,32 @@ class Scan:
         """Count, decode or read the table, to be solved as often as asked."""
         request, settings = request_and_settings(options)
         costs, normalize = options.get("costs"), options.get("normalize", False)
-        source = self.source
-        task: Task
+        source, missing, held = self.source, request.missing, None
         in_memory = costs is not None or settings.objective == "agreement"
         with ExitStack() as stack:
-            if not roles.categorical or (in_memory and roles.soft):
-                any_order = not roles.categorical
-                data = gathered(
-                    source, roles, request.missing, normalize=normalize, any_order=any_order
-                )
-                task = Task.of(data, request, settings, costs)
-                counts, held = None if roles.soft else data, data if source.ordered else None
-                rows = TableRows(source, roles, data.schema, counts, normalize, held, data.n_rows)
-            elif not roles.soft:
-                counted = counted_rows(source, roles, request.missing)
-                task = Task.of(counted, request, settings, costs)
-                size = counted.size
-                rows = TableRows(source, roles, counted.schema, counted, normalize, total=size)
-            else:
+            if roles.soft and roles.categorical and not in_memory:
                 tally = source.tally(roles.attributes, roles.weight)
-                refuse_gaps(source, tally, roles, request.missing)
-                cells, mass = cells_of(tally, roles, missing=request.missing)
+                refuse_gaps(source, tally, roles, missing)
+                cells, mass = cells_of(tally, roles, missing=missing)
                 schema = Schema(*cells.parts, classes=classes_of(source, roles), is_soft=True)
                 blocks = stack.enter_context(source.blocks(Decode(roles, schema, normalize)))
                 size = tally.n_rows
                 task = open_remote(
                     blocks, schema, cells, mass, size, request, settings, sample_entries
                 )
-                rows = TableRows(source, roles, schema, None, normalize, total=size)
+            else:
+                if roles.soft or not roles.categorical:
+                    any_order = not roles.categorical
+                    data = gathered(
+                        source, roles, missing, normalize=normalize, any_order=any_order
+                    )
+                    held = data if source.ordered else None
+                else:
+                    data = counted_rows(source, roles, missing)
+                size, task = data.size, Task.of(data, request, settings, costs)
             warn_of_doubts(task)
-            yield task, rows
-
-
-def _rows_read(read: Callable[[Batch], Dataset], batch: Batch) -> int:
-    return read(batch).n_rows
+            counts = None if roles.soft else task.dataset
+            yield task, TableRows(source, roles, task.schema, counts, normalize, held, size)
 
 
 def roles_of(

@@ -220,5 +220,4 @@ def _cut(table: Any, wanted: Wanted, first: int, place: str) -> Iterator[ReadJob
     if columns is not None:
         table = table.select(list(columns)) if columns else no_columns(len(table))
     for batch in in_batches(table, wanted.rows, first, place):
-        if len(batch):
-            yield ReadJob(len(batch), partial(list, [batch]))
+        yield ReadJob(len(batch), partial(list, [batch]))
