@@ -93,7 +93,7 @@ def counted_roles(source: CountsSource, label: str, count: str, **named: Any) ->
     """Check which columns of a table of counts are what; all but the counts are categories."""
     roles = roles_of(source, label, **named)
     source.check([("the labels, attributes and weights", roles.used), ("count", [count])])
-    if not roles.categorical or roles.soft:
+    if not roles.counted:
         odd = roles.called if roles.soft else f"the column {roles.measured[0]!r}"
         raise ParameterError(
             f"In {source.name}, {odd} is no column of categories.",

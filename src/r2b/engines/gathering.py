@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from r2b._data import Dataset, Schema
@@ -10,27 +9,15 @@ from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.engines.batch import Fold, add, lists_to_matrix, one_array, taken
-from r2b.engines.roles import ColumnRoles
+from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.errors import ParameterError
 
 
-def read_rows(
-    columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool
-) -> Dataset:
-    """Read whole columns as rows with the codes of a schema."""
-    return schema.read(
-        roles.labels(columns, len(schema.classes)),
-        **roles.features(columns),
-        sample_weight=roles.weights(columns),
-        normalize=normalize,
-        known_crossings=roles.categorical,
-    )
-
-
 def held_rows(source: Source, roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
     """Read the columns that are used into memory, as rows with the codes of a schema."""
-    return read_rows(_columns(source, roles, "group"), roles, schema, normalize)
+    columns = _columns(source, roles, "group")
+    return Decode(roles, schema, normalize).rows(columns, roles.weights(columns))
 
 
 def gathered(

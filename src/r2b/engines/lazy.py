@@ -106,8 +106,7 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
 
 def joins(relabel: Relabel) -> bool:
     """Tell whether new columns follow from the label and the attributes alone, and so by a join."""
-    roles = relabel.decode.roles
-    return not roles.soft and roles.categorical and relabel.form in ("soft", "expand")
+    return relabel.decode.roles.counted and relabel.form in ("soft", "expand")
 
 
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:

@@ -14,11 +14,10 @@ from r2b._weights.result import WeightRule
 from r2b._weights.reweighing import WITHOUT, Representation, reweighed
 from r2b.engines.batch import Batch
 from r2b.engines.counts import counted_roles, counts_source
-from r2b.engines.gathering import gathered
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import NewColumns, Relabel, Source
 from r2b.engines.table_rows import TableRows, refuse_taken
-from r2b.engines.tables import counted_rows
+from r2b.engines.tables import counted_or_gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +68,9 @@ def reweigh_table(
     """Weigh the rows of a table; class labels are counted, other rows read into memory."""
     request, settings = request_and_settings(options, without=WITHOUT)
     normalize = options.get("normalize", False)
-    if roles.categorical and not roles.soft:
-        data = counts = counted_rows(source, roles, request.missing)
-    else:
-        data = gathered(source, roles, request.missing, normalize=normalize, any_order=True)
-        counts = None
+    data = counted_or_gathered(source, roles, request.missing, normalize, any_order=True)
     found = reweighed(data, request, settings, max_weight, representation)
+    counts = data if roles.counted else None
     rows = TableRows(source, roles, data.schema, counts, normalize, None, data.size)
     return replace(found, rows=WeighedRows(rows))
 

@@ -71,8 +71,8 @@ class ColumnRoles:
 
     @property
     def counted(self) -> bool:
-        """Whether counts tell all: class labels and categories, and no weights."""
-        return self.categorical and not self.soft and self.weight is None
+        """Whether equal rows are counted: labels are classes, and all attributes categories."""
+        return self.categorical and not self.soft
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -253,13 +253,18 @@ class Decode:
 
     def read(self, batch: Batch) -> Dataset:
         """Read labels and cells; an error says where the row is."""
-        roles, columns = self.roles, batch.columns
-        with batch.placed(roles.called):
-            y = roles.labels(columns, len(self.schema.classes))
-            known = roles.categorical or self.known
-            return self.schema.read(
-                y, **roles.features(columns), normalize=self.normalize, known_crossings=known
-            )
+        with batch.placed(self.roles.called):
+            return self.rows(batch.columns)
+
+    def rows(self, columns: Mapping[str, Any], weight: Any = None) -> Dataset:
+        """Read columns, of a batch or of all rows."""
+        return self.schema.read(
+            self.roles.labels(columns, len(self.schema.classes)),
+            **self.roles.features(columns),
+            sample_weight=weight,
+            normalize=self.normalize,
+            known_crossings=self.roles.categorical or self.known,
+        )
 
     def weight(self, batch: Batch) -> Array | None:
         """Read the weights; None where there are none."""

@@ -39,6 +39,7 @@ from r2b.engines.batch import (
     in_batches,
     lists_to_matrix,
     one_array,
+    one_record,
     plain_type,
     taken,
     taken_rows,
@@ -110,7 +111,8 @@ class Source(ABC):
         """Count the rows of every combination of values, and add up their weights exactly."""
         grouped = self.grouped(keys, MOST_COMBINATIONS + 1) if weight is None else None
         if grouped is not None:
-            return tally_of(grouped, keys)
+            *values, counts = one_record(grouped).columns
+            return tally_of(keys, values, counts.to_numpy().astype(np.int64))
         count = Count(tuple(keys), weight)
         return count.tally(self.reduce(count.columns, count))
 

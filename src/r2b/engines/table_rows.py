@@ -27,7 +27,6 @@ from r2b._labels.rows import LabelRows, MemoryRows
 from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch, Fold, add
-from r2b.engines.gathering import read_rows
 from r2b.engines.roles import ColumnRoles, Decode, names_of
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Relabel, Source, new_names
 from r2b.engines.tally import Tally, gaps_of
@@ -141,7 +140,8 @@ class TableRows(LabelRows):
             needed = (self.n_rows or 0) * (8 * width + 64)
             refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
             columns = source.columns([*roles.used, *keys])
-            data = data or read_rows(columns, roles, schema, self.normalize)
+            decode = Decode(roles, schema, self.normalize)
+            data = data or decode.rows(columns, roles.weights(columns))
             if keys:
                 words = key_words([columns[name] for name in keys], keys)
                 return data, draws_of(words, seed)

@@ -369,14 +369,9 @@ class Scan:
                     blocks, schema, cells, mass, size, request, settings, sample_entries
                 )
             else:
-                if roles.soft or not roles.categorical:
-                    any_order = not roles.categorical
-                    data = gathered(
-                        source, roles, missing, normalize=normalize, any_order=any_order
-                    )
-                    held = data if source.ordered else None
-                else:
-                    data = counted_rows(source, roles, missing)
+                any_order = not roles.categorical
+                data = counted_or_gathered(source, roles, missing, normalize, any_order)
+                held = data if source.ordered and not roles.counted else None
                 size, task = data.size, Task.of(data, request, settings, costs)
             warn_of_doubts(task)
             counts = None if roles.soft else task.dataset
@@ -427,6 +422,15 @@ def counted_rows(
     return dataset_of(tally, roles, missing=missing, fewest_classes=1 if apart else 2)
 
 
+def counted_or_gathered(
+    source: Source, roles: ColumnRoles, missing: str, normalize: bool, any_order: bool
+) -> Dataset:
+    """Return class labels counted, other rows as they are; arguments as for :func:`gathered`."""
+    if roles.counted:
+        return counted_rows(source, roles, missing)
+    return gathered(source, roles, missing, normalize=normalize, any_order=any_order)
+
+
 def read_classes(source: Source, roles: ColumnRoles, missing: str = "error") -> Vocabulary:
     """Return the classes; class labels are counted for it."""
     if roles.soft:
@@ -448,7 +452,7 @@ def rows_for_audit(
     clustered: bool = False,
 ) -> Dataset:
     """Return what an audit resamples: counted combinations of class labels, else the rows."""
-    if not roles.soft and roles.categorical and not clustered:
+    if roles.counted and not clustered:
         return counted_rows(source, roles, missing, apart=True)
     return gathered(
         source,

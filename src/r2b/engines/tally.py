@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.cells import read_cells
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, one_record, plain_type, taken, weights_of
+from r2b.engines.batch import Batch, plain_type, taken, weights_of
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
@@ -85,8 +85,7 @@ class Count:
     def make(self, batch: Batch) -> list[Tally]:
         """Count the rows of a batch."""
         columns = [batch.columns[name] for name in self.keys]
-        named = zip(columns, self.keys, strict=True)
-        coded = [encoded_column(*each) for each in named]
+        coded = list(map(encoded_column, columns, self.keys))
         weight = None if self.weight is None else weights_of(batch, self.weight)
         sums = None
         if weight is None or self.weight in self.keys:
@@ -97,7 +96,7 @@ class Count:
             sums = np.array([found.get(code, 0) for code in range(len(first))], object)
         rows = pyarrow().array(first)
         values = [_cast(taken(column, rows), plain_type(column.type)) for column in columns]
-        return [self._tally(values, count, sums)]
+        return [tally_of(self.keys, values, count, sums)]
 
     def merge(self, one: list[Tally], other: list[Tally]) -> list[Tally]:
         """Return the counts of both; parts are only added up when they are many."""
@@ -138,7 +137,7 @@ class Count:
         if weights:
             sums = np.zeros(len(first), object)
             np.add.at(sums, codes, np.concatenate(weights))
-        return self._tally([taken(column, rows) for column in columns], total, sums)
+        return tally_of(self.keys, [taken(column, rows) for column in columns], total, sums)
 
     def _joined(self, name: str, parts: list[Tally]) -> Any:
         """Return the values of a column in all parts, which must be of one type."""
@@ -158,29 +157,15 @@ class Count:
             [_cast(each, kinds[0]) for each in columns] if kinds else columns
         )
 
-    def _tally(self, values: Sequence[Any], count: Whole, weight: Array | None) -> Tally:
-        """Return combinations, unless they are too many."""
-        columns = dict(zip(self.keys, values, strict=True))
-        if len(count) > MOST_COMBINATIONS:
-            refuse_combinations({name: len(each.unique()) for name, each in columns.items()})
+
+def tally_of(
+    keys: Sequence[str], values: Sequence[Any], count: Whole, weight: Array | None = None
+) -> Tally:
+    """Return combinations of values of the keys, unless they are too many."""
+    columns = dict(zip(keys, values, strict=True))
+    if len(count) <= MOST_COMBINATIONS:
         return Tally(columns, count, weight)
-
-
-def tally_of(found: Any, keys: Sequence[str]) -> Tally:
-    """Read the table of a group-by: the values of keys, and last the counts."""
-    if len(found) > MOST_COMBINATIONS:
-        columns = zip(keys, found.columns, strict=False)
-        refuse_combinations({name: len(column.unique()) for name, column in columns})
-    *values, count = one_record(found).columns
-    return Tally(dict(zip(keys, values, strict=True)), count.to_numpy().astype(np.int64))
-
-
-def _cast(column: Any, kind: Any) -> Any:
-    return column if column.type == kind else column.cast(kind)
-
-
-def refuse_combinations(sizes: Mapping[str, int]) -> None:
-    """Refuse columns whose values make too many combinations, and name the one to blame."""
+    sizes = {name: len(each.unique()) for name, each in columns.items()}
     most = max(sizes, key=lambda name: sizes[name])
     raise InputError(
         f"There are more than {MOST_COMBINATIONS:,} combinations of {', '.join(map(repr, sizes))}; "
@@ -190,6 +175,10 @@ def refuse_combinations(sizes: Mapping[str, int]) -> None:
         column=most,
         n_values=sizes[most],
     )
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    return column if column.type == kind else column.cast(kind)
 
 
 def refuse_nested(column: Any, name: str) -> None:
@@ -270,12 +259,7 @@ def dataset_of(
 
 def cells_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells, Floats]:
     """Read a tally of attributes as cells with their numbers of rows; return their weights too."""
-    features = choice.features(tally.columns)
-    cells = read_cells(
-        features["sensitive_features"],
-        control_features=features.get("control_features"),
-        missing=missing,
-    )
+    cells = read_cells(**choice.features(tally.columns), missing=missing)
     weight = tally.count if tally.weight is None else tally.weight
     refuse_weightless_table(weight, tally.n_rows)
     mass = np.bincount(cells.codes, weight, minlength=cells.n_cells).astype(np.float64)
@@ -289,8 +273,9 @@ def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
     found = {}
     for name, column in tally.columns.items():
         gaps = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        found[name] = int(tally.count[np.asarray(gaps, bool)].sum())
-    return {name: count for name, count in found.items() if count}
+        if count := int(tally.count[np.asarray(gaps, bool)].sum()):
+            found[name] = count
+    return found
 
 
 def same_values(one: Any, other: Any) -> bool:

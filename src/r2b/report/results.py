@@ -252,7 +252,7 @@ def _origin(rows: Any, data: Dataset) -> tuple[Arranged, list[dict[str, Any]], s
         return "rows", [], name if isinstance(name, str) else None
     listing = getattr(rows.source, "listing", None)
     files = [] if listing is None else files_of([part.path for part in listing.parts])
-    if rows.roles.categorical and not rows.roles.soft:
+    if rows.roles.counted:
         return "counts", files, rows.roles.stem
     return "rows" if rows.source.ordered else "sorted", files, rows.roles.stem
 
