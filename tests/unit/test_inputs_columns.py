@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from r2b._data import Vocabulary
-from r2b._data.arrays import (
-    encode_text,
-)
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
 from r2b._data.vocabulary import read_vocabulary
@@ -347,7 +344,8 @@ def test_codes_and_values_are_those_of_a_sort(n_distinct, width):
         column.astype(f">U{width}"),
         np.char.encode(column, "utf-8"),
     ):
-        codes, values = encode_text(array)
+        codes, vocabulary = encoded(array)
+        values = vocabulary.values
         wanted, places = np.unique(array, return_inverse=True)
         assert values.tolist() == wanted.tolist() and values.dtype == array.dtype
         assert np.array_equal(codes, places) and codes.dtype == np.min_scalar_type(len(wanted) - 1)

@@ -22,7 +22,7 @@ from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
 from r2b._data.outcomes import OutcomeChoice
-from r2b._data.tags import read_tag_rows
+from r2b._data.tags import read_tags
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
 from r2b.errors import ParameterError
@@ -162,10 +162,8 @@ def audit(
     if multilabel and outcomes is not None:
         problem = "There are outcomes, which merge classes, but tags are no classes."
         raise ParameterError(problem, remedy="Leave `outcomes` out.", outcomes=outcomes)
-    if multilabel:
-        data = read_tag_rows(y, rows, missing)
-    else:
-        data = read(y, **rows, fewest_classes=1, missing=missing)
+    y = read_tags(y).whole if multilabel else y
+    data = read(y, **rows, fewest_classes=1, missing=missing)
     codes = None if clusters is None else cluster_codes(clusters, data)
     return audit_dataset(data, request, draws, codes)
 

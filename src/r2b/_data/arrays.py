@@ -203,25 +203,6 @@ def cross(codes: list[Array], sizes: list[int]) -> tuple[Array, Array]:
     return crossed, table
 
 
-def encode_text(array: Array) -> tuple[Array, Array]:
-    """Return codes and sorted distinct values of an array of dtype ``U`` or ``S``.
-
-    Examples
-    --------
-    >>> encode_text(np.array(["pear", "fig", "pear"]))
-    (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
-    """
-    import pyarrow as pa  # here, because reading numbers does not need it
-
-    native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    kind = pa.large_string() if array.dtype.kind == "U" else pa.large_binary()
-    encoded = pa.array(native, type=kind).dictionary_encode()
-    values, rank = np.unique(
-        np.array(encoded.dictionary.to_pylist(), dtype=array.dtype), return_inverse=True
-    )
-    return rank.astype(smallest_unsigned(len(rank)))[np.asarray(encoded.indices)], values
-
-
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:
     """Return a hash of each row of float32 or float64, and of its cell; equal for equal rows."""
     # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates:

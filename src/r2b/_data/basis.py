@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats
-from r2b._data.values import json_value, listed, stored_as
+from r2b._data.values import json_value, listed, stored_as, stored_numbers
 from r2b.errors import InputError, ParameterError
 
 Function = Callable[[Floats], ArrayLike]
@@ -152,15 +152,12 @@ class Basis:
         with stored_as("basis"):
             names, kind = tuple(map(str, stored["names"])), stored["kind"]
             n, n_knots = len(names), {"linear": 0, "spline": len(names) + 1}[kind]
+            shapes = ((n_knots,), (n,), (n,), (n,), (n, n))
             arrays: dict[str, Any] = {
-                key: np.array(stored[key], dtype=np.float64) for key in _ARRAYS
+                key: stored_numbers(stored[key], *shape)
+                for key, shape in zip(_ARRAYS, shapes, strict=True)
             }
-            for (key, array), shape in zip(
-                arrays.items(), ((n_knots,), (n,), (n,), (n,), (n, n)), strict=True
-            ):
-                if n == 0 or array.shape != shape or not np.isfinite(array).all():
-                    raise ValueError(f"{key} of shape {array.shape} should be finite, {shape}")
-            if (np.diff(arrays["knots"]) <= 0).any() or (arrays["scale"] <= 0).any():
+            if n == 0 or (np.diff(arrays["knots"]) <= 0).any() or (arrays["scale"] <= 0).any():
                 raise ValueError("knots that do not increase, or a scale that is not positive")
             low, high = (float(value) for value in stored["fitted_range"])
             asked = int(stored["knots_asked"])

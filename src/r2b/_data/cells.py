@@ -293,23 +293,31 @@ def read_cells(
     )
 
 
+def _read_as(
+    attribute: Attribute, kind: str, kept: bool, fitted: AnyVocabulary | None = None
+) -> tuple[Array, AnyVocabulary]:
+    """Read an attribute, or new rows of one, with codes of their own."""
+    if kind == MEMBERSHIP:
+        assert fitted is None or isinstance(fitted, Mixtures)
+        return read_mixtures(attribute, fitted)
+    assert isinstance(attribute.arrived, Column)
+    reader = read_continuous if kind == CONTINUOUS else read_vocabulary
+    what, known = attribute.called, fitted is not None
+    return reader(attribute.arrived, what=what, keep_missing=kept, known=known)
+
+
 def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocabulary]:
-    if attribute.kind == MEMBERSHIP:
-        return read_mixtures(attribute)
-    column, what = attribute.arrived, attribute.called
-    assert isinstance(column, Column)
-    continuous = attribute.kind == CONTINUOUS
+    what, continuous = attribute.called, attribute.kind == CONTINUOUS
     kept = missing == "exclude" or (missing == "group" and not continuous)
-    reader = read_continuous if continuous else read_vocabulary
     try:
-        codes, vocabulary = reader(column, what=what, keep_missing=kept)
+        codes, vocabulary = _read_as(attribute, attribute.kind, kept)
     except MissingValueError as error:
         if kept:
             raise
         choices = ("" if continuous else "`missing='group'` or ") + "`missing='exclude'`"
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
-        raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
-    if continuous:
+        raise error.changed(remedy=remedy) from None
+    if attribute.kind != CATEGORICAL:
         return codes, vocabulary
     names = [str(plain_value(value)) for value in vocabulary.values]
     if vocabulary.has_missing and MISSING_NAME in names:
@@ -386,17 +394,13 @@ def _read_known_attribute(
         facts = {"argument": attribute.argument, "column": attribute.name}
         facts |= {"kind": attribute.kind, "fitted": kind}
         raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
-    what, column = attribute.called, attribute.arrived
-    if isinstance(fitted, Vocabulary) and kind == CATEGORICAL:
-        assert isinstance(column, Column)
-        return fitted.encode(column, what=what), fitted.like(column)
     new: Any
-    if isinstance(fitted, Mixtures):
-        codes, new = read_mixtures(attribute, fitted)
+    codes, new = _read_as(attribute, kind, fitted.has_missing, fitted)
+    if kind == CATEGORICAL:
+        assert isinstance(fitted, Vocabulary) and isinstance(attribute.arrived, Column)
+        here: AnyVocabulary = fitted.like(attribute.arrived)
+    elif known_crossings:
+        here = replace(fitted, index=new.index)
     else:
-        assert isinstance(column, Column)
-        kept = fitted.has_missing
-        codes, new = read_continuous(column, what=what, keep_missing=kept, known=True)
-    if not known_crossings:
         return codes, new
-    return fitted.recode(codes, new, what=what), replace(fitted, index=new.index)
+    return fitted.recode(codes, new, what=attribute.called), here

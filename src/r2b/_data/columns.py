@@ -143,25 +143,6 @@ def make_column(values: Array, library: str, name: str) -> Any:
     return libraries.get_pyarrow().array(listed)
 
 
-def values_of(native: Any, library: str) -> Any:
-    """Return a column as a sequence, a NumPy array or, without a NumPy type, an Arrow array."""
-    if library == "polars":
-        if str(native.dtype) in ("Int128", "UInt128", "Object"):  # Arrow has no such types
-            return as_objects(native.to_list())
-        return native.to_arrow()
-    if library != "pandas":
-        return native
-    if isinstance(native.dtype, np.dtype):
-        return native.to_numpy()
-    import pyarrow
-
-    try:
-        array = pyarrow.array(native, from_pandas=True)
-    except pyarrow.ArrowException:  # sparse
-        return np.asarray(native)
-    return np.asarray(native) if isinstance(array.type, pyarrow.BaseExtensionType) else array
-
-
 def _missing_objects(values: Sequence[Any] | Array) -> Array:
     """Tell of every object whether it is missing."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
@@ -208,6 +189,26 @@ class Column:
         """Itself, as the one column of a table."""
         return (self,)
 
+    @property
+    def values(self) -> Any:
+        """The column as a sequence, a NumPy array or, without a NumPy type, an Arrow array."""
+        native = self.native
+        if self.library == "polars":
+            if str(native.dtype) in ("Int128", "UInt128", "Object"):  # Arrow has no such types
+                return as_objects(native.to_list())
+            return native.to_arrow()
+        if self.library != "pandas":
+            return native
+        if isinstance(native.dtype, np.dtype):
+            return native.to_numpy()
+        import pyarrow
+
+        try:
+            array = pyarrow.array(native, from_pandas=True)
+        except pyarrow.ArrowException:  # sparse
+            return np.asarray(native)
+        return np.asarray(native) if isinstance(array.type, pyarrow.BaseExtensionType) else array
+
     def missing(self) -> Array:
         """Tell of every row whether it has no value: null, None, NaN, NaT, pandas.NA or masked.
 
@@ -216,7 +217,7 @@ class Column:
         >>> Column(["a", None, float("nan")], "list").missing()
         array([False,  True,  True])
         """
-        values = values_of(self.native, self.library)
+        values = self.values
         if self.library == "list":
             return _missing_objects(values)
         if not isinstance(values, np.ndarray):

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -183,7 +182,7 @@ def in_order(
     [2, 4, 5]
     """
     shared = _workers.get()
-    n_threads = min(threads or (shared.threads if shared else cores()), len(parts))
+    n_threads = min(threads or (shared[0] if shared else cores()), len(parts))
     if n_threads <= 1:
         yield from map(work, parts)
         return
@@ -194,23 +193,14 @@ def in_order(
     def work_on(some: Sequence[slice]) -> list[Result]:
         return [work(part) for part in some]
 
-    if shared is not None and n_threads >= min(shared.threads, len(parts)):
-        yield from chain.from_iterable(shared.pool.map(work_on, several))
+    if shared is not None and n_threads >= min(shared[0], len(parts)):
+        yield from chain.from_iterable(shared[1].map(work_on, several))
     else:  # a pool per pass: no pool has to survive a fork or be shut down
         with ThreadPoolExecutor(n_threads) as pool:
             yield from chain.from_iterable(pool.map(work_on, several))
 
 
-@dataclass(eq=False)
-class _Workers:
-    threads: int
-
-    @cached_property
-    def pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads)
-
-
-_workers: ContextVar[_Workers | None] = ContextVar("_workers", default=None)
+_workers: ContextVar[tuple[int, ThreadPoolExecutor] | None] = ContextVar("_workers", default=None)
 
 
 @contextmanager
@@ -226,14 +216,13 @@ def workers(threads: int | None = None) -> Iterator[None]:
     ...     list(in_order(lambda part: part.stop, parts_of(5, 2)))
     [2, 4, 5]
     """
-    mine = _Workers(threads or cores())
-    token = _workers.set(mine)
-    try:
-        yield
-    finally:
-        _workers.reset(token)
-        if "pool" in vars(mine):
-            mine.pool.shutdown()
+    n_threads = threads or cores()
+    with ThreadPoolExecutor(n_threads) as pool:  # no thread starts before there is work
+        token = _workers.set((n_threads, pool))
+        try:
+            yield
+        finally:
+            _workers.reset(token)
 
 
 def products(blocks: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:

@@ -337,9 +337,10 @@ def read(
 
     Parameters
     ----------
-    y : array-like of shape (N,) or (N, L)
+    y : array-like of shape (N,) or (N, L), or Labels
         Classes, or probabilities over L classes: NumPy, list, pandas, polars, pyarrow, narwhals,
-        dictionary of columns. The column names of a frame are the names of the classes.
+        dictionary of columns. The column names of a frame are the names of the classes. Labels
+        that were read already are taken as they are.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
         Several attributes are crossed. A :class:`Continuous` or :class:`Membership`, or a
         dictionary with such among its columns.
@@ -375,7 +376,9 @@ def read(
     >>> data.labels.codes, data.cells.names, data.weight
     (array([0, 1, 0], dtype=uint8), array(['f', 'm'], dtype='<U1'), array([1., 2., 1.]))
     """
-    labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
+    labels = y
+    if not isinstance(y, Labels):
+        labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
     groups = read_cells(
         sensitive_features,
         control_features=control_features,

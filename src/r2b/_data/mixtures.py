@@ -20,7 +20,7 @@ from r2b._data.arrays import (
 from r2b._data.attributes import Attribute
 from r2b._data.columns import Frame
 from r2b._data.probabilities import Wording, as_matrix, checked
-from r2b._data.values import listed
+from r2b._data.values import listed, stored_numbers
 from r2b.errors import ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
@@ -108,10 +108,8 @@ class Mixtures:
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
         """Restore mixtures from :meth:`to_json`."""
         groups = tuple(str(name) for name in stored["groups"])
-        matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
         rows = np.array(stored["rows"], dtype=np.int64)
-        if len(rows) != len(matrix) or not np.isfinite(matrix).all():
-            raise ValueError("mixtures without a row or with numbers that are not finite")
+        matrix = stored_numbers(stored["matrix"], len(rows), len(groups))
         return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)))
 
 

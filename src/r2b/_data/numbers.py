@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._data.arrays import Array, as_objects, first_and_count, frozen, plain_value
-from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index, values_of
+from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
 from r2b._data.values import is_missing, type_word
 from r2b._data.vocabulary import Vocabulary, factorize, gaps_of
 from r2b.errors import InputError, ParameterError, WeightError, row_number
@@ -36,7 +36,7 @@ def numbers_of(
     kind : type
         Of this error.
     """
-    values = values_of(column.native, column.library)
+    values = column.values
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     array = np.asarray(values)

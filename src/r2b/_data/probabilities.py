@@ -279,15 +279,14 @@ def decode_like(found: Frame, classes: Array) -> Vocabulary:
 def order_columns(found: Frame, vocabulary: Vocabulary, *, what: str) -> Frame:
     """Put the columns of a frame in the order of the fitted classes; a matrix stays."""
     names = np.arange(len(found.columns)) if found.labels is None else found.labels
-    n_classes, classes = len(vocabulary), vocabulary.values
-    fits = len(found.columns) == n_classes
-    if fits and (found.labels is None or all(map(same_class, names, classes))):
+    classes, order = vocabulary.values, list(range(len(vocabulary)))
+    where = names.tolist() if found.labels is None else class_places(names, classes)
+    if where == order:
         return found
-    where = class_places(names, classes)
-    if not fits or sorted(where) != list(range(n_classes)):
+    if sorted(where) != order:
         problem = f"has the columns {listed(names)}, but the classes {listed(classes)} were fitted"
         remedy = "Pass one column of probabilities per fitted class, called by its name."
         facts = {"value": list(names), "known": classes.tolist()}
         raise argument_error(what, problem, remedy, UnseenError, **facts)
-    columns = tuple(found.columns[where.index(k)] for k in range(n_classes))
+    columns = tuple(found.columns[where.index(k)] for k in order)
     return Frame(None, "columns", columns)

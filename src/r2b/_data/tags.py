@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
-from r2b._data.cells import read_cells
 from r2b._data.columns import Column, argument_error, recognise
-from r2b._data.dataset import WHAT, Dataset, Labels, combine
+from r2b._data.dataset import WHAT, Labels
 from r2b._data.probabilities import as_matrix, class_names, decode_like
 from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
@@ -90,19 +88,3 @@ def read_tags(Y: Any) -> Tags:
             value=value,
         )
     return Tags(decode_like(found, names), matrix)
-
-
-def read_tag_rows(Y: Any, data: Mapping[str, Any], missing: str = "error") -> Dataset:
-    """Read tags with their groups and weights as one table whose labels do not add up to 1."""
-    return with_groups(read_tags(Y).whole, data, missing)
-
-
-def with_groups(labels: Labels, data: Mapping[str, Any], missing: str) -> Dataset:
-    """Put labels together with the groups and weights of the same rows."""
-    cells = read_cells(
-        data["sensitive_features"],
-        control_features=data["control_features"],
-        missing=missing,
-        categorical_only=False,
-    )
-    return combine(labels, cells, data["sample_weight"])

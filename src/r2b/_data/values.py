@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, as_objects, plain_value
+from r2b._data.arrays import Array, Floats, as_objects, plain_value
 from r2b.errors import FileFormatError, ParameterError
 
 MISSING = "missing"
@@ -229,6 +229,14 @@ def stored_as(what: str) -> Iterator[None]:
     except UNREADABLE as error:
         problem = f"The stored {what} cannot be read: {type(error).__name__} ({error})."
         raise FileFormatError(problem, remedy="Save the object again with this release.") from error
+
+
+def stored_numbers(stored: Any, *shape: int) -> Floats:
+    """Read finite numbers of a shape from a file; others raise a ValueError."""
+    numbers = np.array(stored, dtype=np.float64)
+    if numbers.shape != shape or not np.isfinite(numbers).all():
+        raise ValueError(f"numbers of the shape {numbers.shape} should be finite, {shape}")
+    return numbers
 
 
 def one_of(name: str, value: object, options: Sequence[str]) -> None:

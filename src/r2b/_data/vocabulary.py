@@ -18,14 +18,13 @@ from r2b._data.arrays import (
     Array,
     as_objects,
     compact_integers,
-    encode_text,
     first_and_count,
     first_rows,
     frozen,
     plain_value,
     smallest_unsigned,
 )
-from r2b._data.columns import Column, column_of, make_column, values_of
+from r2b._data.columns import Column, column_of, make_column
 from r2b._data.values import (
     family_of,
     from_plain,
@@ -120,9 +119,8 @@ class Vocabulary:
             A row has no value, and the vocabulary has no code for it.
         """
         column = column if isinstance(column, Column) else column_of(column, what=what)
-        gaps = gaps_of(column, what=what, keep_missing=self.has_missing, known=True)
-        codes, values = factorize(column, gaps, what=what)
-        return self.recode(codes, Vocabulary(values, has_missing=bool(gaps.any())), what=what)
+        new = read_vocabulary(column, what=what, keep_missing=self.has_missing, known=True)
+        return self.recode(*new, what=what)
 
     def recode(self, codes: Array, new: Vocabulary, *, what: str) -> Array:
         """Return the codes of rows that were read with a vocabulary of their own."""
@@ -238,7 +236,7 @@ class Vocabulary:
 
 
 def read_vocabulary(
-    column: Column, *, what: str, keep_missing: bool = False
+    column: Column, *, what: str, keep_missing: bool = False, known: bool = False
 ) -> tuple[Array, Vocabulary]:
     """Return the codes of a column and its vocabulary.
 
@@ -249,21 +247,24 @@ def read_vocabulary(
         How the column is called in an error.
     keep_missing : bool, default False
         Give rows without a value the last code instead of refusing them.
+    known : bool, default False
+        Whether these are new rows of a column that was fitted, which may all lack a value and are
+        not decoded.
 
     Examples
     --------
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    gaps = gaps_of(column, what=what, keep_missing=keep_missing)
+    gaps = gaps_of(column, what=what, keep_missing=keep_missing, known=known)
     codes, values = factorize(column, gaps, what=what)
     has_missing, source = bool(gaps.any()), None
-    if column.library not in ("numpy", "list"):
+    if not known and column.library not in ("numpy", "list"):
         source = column.take(first_rows(codes, len(values) + has_missing))
     return codes, Vocabulary(values, source, column.index, has_missing)
 
 
-def gaps_of(column: Column, *, what: str, keep_missing: bool, known: bool = False) -> Array:
+def gaps_of(column: Column, *, what: str, keep_missing: bool, known: bool) -> Array:
     """Return which rows have no value, where these are not refused.
 
     Parameters
@@ -273,7 +274,7 @@ def gaps_of(column: Column, *, what: str, keep_missing: bool, known: bool = Fals
         How the column is called in an error.
     keep_missing : bool
         Whether rows may have no value.
-    known : bool, default False
+    known : bool
         Whether these are new rows of a column that was fitted, which may all lack a value.
     """
     gaps = column.missing()
@@ -353,7 +354,7 @@ def factorize(column: Column, gaps: Array, *, what: str) -> tuple[Array, Array]:
     ):
         codes, values = _of_categories(native, gaps, what)
     else:
-        array = values_of(native, column.library)
+        array = column.values
         if column.library == "list":
             codes, values = _of_list(array, gaps, what)
         elif not isinstance(array, np.ndarray):
@@ -368,7 +369,7 @@ def factorize(column: Column, gaps: Array, *, what: str) -> tuple[Array, Array]:
 
 def _of_categories(series: Any, gaps: Array, what: str) -> tuple[Array, Array]:
     codes, present = compact_integers(series.cat.codes.to_numpy()[~gaps])
-    values = np.asarray(values_of(series.dtype.categories.take(present), "pandas"))
+    values = np.asarray(Column(series.dtype.categories.take(present), "pandas").values)
     if len({family_of(type(value)) for value in values}) > 1:
         # for an error that names rows, not categories
         encode_objects(np.asarray(series, dtype=object), gaps, what=what)
@@ -379,7 +380,7 @@ def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
     arrow = libraries.get_pyarrow()
     if arrow.types.is_nested(array.type):
         raise name_error(what, f"are of the nested type {array.type}", type=str(array.type))
-    if arrow.types.is_string(array.type) or arrow.types.is_large_string(array.type):
+    if array.type in (arrow.string(), arrow.large_string(), arrow.large_binary()):
         array = array.dictionary_encode()
     if not arrow.types.is_dictionary(array.type):
         return of_numpy(np.asarray(array), what)
@@ -405,7 +406,12 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         codes, present = compact_integers(array.view(f"{array.dtype.str[0]}i{array.itemsize}"))
         return codes, present.view(array.dtype)
     if kind in "US":
-        return encode_text(array)
+        import pyarrow  # here, because reading numbers does not need it
+
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        arrow_type = pyarrow.large_string() if kind == "U" else pyarrow.large_binary()
+        codes, values = _of_arrow(pyarrow.array(native, type=arrow_type), what)
+        return codes, values.astype(array.dtype)
     if kind == "O":
         codes, distinct, _ = encode_objects(array, what=what)
         return codes, as_objects(distinct)
@@ -517,16 +523,14 @@ def _mixed_error(plain: Sequence[Any], rows: Array, what: str) -> MixedTypeError
     for place, value in enumerate(plain):
         first.setdefault(family_of(type(value)), place)
     types, places = tuple(first)[:2], tuple(first.values())[:2]
-    facts: dict[str, Any] = {
-        "rows": tuple(int(rows[place]) for place in places),
-        "values": tuple(plain[place] for place in places),
-        "types": types,
-    }
-    one, other = (
-        f"row {row} holds {value!r} ({kind})"
-        for row, value, kind in zip(*facts.values(), strict=True)
+    found = tuple(int(rows[place]) for place in places), tuple(plain[place] for place in places)
+    holds = [f"row {row} holds {v!r} ({kind})" for row, v, kind in zip(*found, types, strict=True)]
+    return MixedTypeError(
+        f"In `{what}`, {' and '.join(holds)}.",
+        remedy="Convert the column to one type, for example with astype(str) or "
+        "[str(v) for v in column].",
+        column=what,
+        rows=found[0],
+        values=found[1],
+        types=types,
     )
-    remedy = (
-        "Convert the column to one type, for example with astype(str) or [str(v) for v in column]."
-    )
-    return MixedTypeError(f"In `{what}`, {one} and {other}.", remedy=remedy, column=what, **facts)

@@ -24,7 +24,6 @@ from r2b._data.columns import (
     recognise,
     refuse_lengths,
     refuse_other_index,
-    values_of,
 )
 from r2b._data.compute import in_order, parts_of, seed_of
 from r2b._data.values import is_missing
@@ -182,7 +181,7 @@ def _words(column: Any, name: str) -> Words:
     pandas = hasattr(column, "isna")
     if pandas or hasattr(column, "is_null"):
         _refuse_missing(np.asarray(column.isna() if pandas else column.is_null()), name)
-    values = np.asarray(values_of(column, "pandas") if pandas else column)
+    values = np.asarray(Column(column, "pandas").values if pandas else column)
     kind = values.dtype.kind
     if kind in "mM":
         _refuse_missing(np.isnat(values), name)

@@ -22,8 +22,9 @@ from r2b._constraints.families.request import Family, Request, one_of
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.by_class import numbers_per_class
 from r2b._data.compute import seed_of
+from r2b._data.dataset import read
 from r2b._data.frames import Backend, frame_of
-from r2b._data.tags import Tags, read_tags, with_groups
+from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed, written
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import FairLabels
@@ -413,7 +414,7 @@ def tasks_of(
     tags = read_tags(Y)
     names = tags.names.tolist()
     request, settings = request_and_settings(options, without=WITHOUT)
-    rows = with_groups(tags.of(0), data, request.missing)
+    rows = read(tags.of(0), **data, missing=request.missing)
     found = [
         Task.of(replace(rows, labels=tags.of(place)), asked, settings)
         for place, asked in enumerate(requests_of(request, names))

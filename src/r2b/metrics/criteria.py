@@ -22,10 +22,10 @@ from r2b._data.columns import (
     refuse_other_index,
     refuse_other_rows,
 )
-from r2b._data.dataset import read_known_labels, read_labels, refuse_decimals
+from r2b._data.dataset import read, read_known_labels, read_labels, refuse_decimals
 from r2b._data.outcomes import OutcomeChoice, Outcomes, read_outcomes
 from r2b._data.probabilities import class_places
-from r2b._data.tags import read_tags, with_groups
+from r2b._data.tags import read_tags
 from r2b._data.values import listed, one_of
 from r2b._data.vocabulary import read_vocabulary
 from r2b._plot import Measure, measures, percent
@@ -839,12 +839,12 @@ def read_predictions(
         own = _own_places(true[1].values, labels.vocabulary.values)
     if true is not None and asked.outcome == "right":
         labels = _right(labels, true[0], own)
-    rows = {
-        "sensitive_features": sensitive_features,
-        "control_features": control_features,
-        "sample_weight": sample_weight,
-    }
-    data = with_groups(labels, rows, "error")
+    data = read(
+        labels,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+    )
     if truth is not None:
         refuse_other_index(("y_true", truth.index), ("sensitive_features", data.index))
     table = PredictionTable(asked, data, np.empty(0), own, add_up=not multilabel)

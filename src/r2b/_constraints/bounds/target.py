@@ -11,6 +11,7 @@ import numpy as np
 from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, around, stored_epsilon
 from r2b._data.arrays import SAME, SUM_ROUNDING, Floats
 from r2b._data.by_class import labelled, numbers_per_class
+from r2b._data.values import stored_numbers
 from r2b.errors import ParameterError
 
 
@@ -93,10 +94,7 @@ class TargetBound(Bound):
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
         epsilon = stored_epsilon(stored)
-        target = np.array(stored["target"], dtype=np.float64)
-        if target.shape != epsilon.shape or not np.isfinite(target).all():
-            raise ValueError(f"target is {stored['target']!r}")
-        return cls(epsilon, target)
+        return cls(epsilon, stored_numbers(stored["target"], len(epsilon)))
 
 
 def _read_target(wanted: Any, asked: Asked) -> Floats:

@@ -10,12 +10,11 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from r2b._constraints.families.fitted import Families, Moments
-from r2b._data import Schema
 from r2b._data.arrays import plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.cells import Cells
@@ -87,24 +86,14 @@ def doubts_of(groups: Cells, families: Families, classes: Sequence[Any] = ()) ->
     return tuple(found)
 
 
-class Settled(Protocol):
-    """A table whose families are settled."""
+def warn_of_doubts(*tables: Any) -> None:
+    """Issue one warning about all that is doubtful, at the line that called r2b.
 
-    @property
-    def groups(self) -> Cells:
-        """The cells, with the rows of each."""
-
-    @property
-    def families(self) -> Families:
-        """What is asked of them."""
-
-    @property
-    def schema(self) -> Schema:
-        """The classes."""
-
-
-def warn_of_doubts(*tables: Settled) -> None:
-    """Issue one warning about all that is doubtful, at the line that called r2b."""
+    Parameters
+    ----------
+    *tables : object
+        Each has ``groups``, ``families`` that are settled on them, and a ``schema``.
+    """
     found = (
         doubt
         for table in tables

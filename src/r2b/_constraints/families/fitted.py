@@ -16,7 +16,7 @@ from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.compute import one_blas_thread
 from r2b._data.mixtures import Mixtures
 from r2b._data.outcomes import Outcomes
-from r2b._data.values import json_value
+from r2b._data.values import json_value, stored_numbers
 from r2b.errors import UnseenError
 
 Key = tuple[int, ...]
@@ -349,12 +349,11 @@ class Families:
     def from_json(cls, stored: dict[str, Any], cells: Layout) -> Families:
         """Restore families from :meth:`to_json`."""
         members = side_by_side([_member_from_json(family) for family in stored["families"]])
-        share, own = np.array(stored["share"], dtype=np.float64), cells.names
+        share, own = stored_numbers(stored["share"], members[-1].groups.stop), cells.names
         if stored["names"] is not None:
             own = np.array([str(name) for name in stored["names"]], dtype=np.str_)
-        n_groups = members[-1].groups.stop
-        if share.shape != (n_groups,) or own.shape != share.shape or not np.isfinite(share).all():
-            raise ValueError(f"{n_groups} groups, but {share.shape} shares and {own.shape} names")
+        if own.shape != share.shape:
+            raise ValueError(f"{len(share)} groups, but {own.shape} names")
         return cls(
             members,
             tuple(_counting_from_json(family) for family in stored["families"]),
@@ -379,9 +378,7 @@ def _member_from_json(stored: dict[str, Any]) -> Member:
     bound = BOUNDS[kept["kind"]].from_json(kept, n_groups)
     offsets = None
     if "offsets" in kept:
-        offsets = np.array(kept["offsets"], dtype=np.float64)
-        if offsets.shape != (n_groups, len(bound.epsilon)) or not np.isfinite(offsets).all():
-            raise ValueError(f"offsets are {kept['offsets']!r}")
+        offsets = stored_numbers(kept["offsets"], n_groups, len(bound.epsilon))
     return Member(str(stored["name"]), slice(0, n_groups), bound, offsets)
 
 
