@@ -384,16 +384,12 @@ class Slim:
     parity : Parity
     places : ndarray of shape (n_groups of ``parity``,)
         Which groups of the whole constraint these are.
-    carriers : list of (slice, ndarray)
-        For each family left out its groups, and of each of the groups that carry it which of them
-        it is in; -1 for none.
     size : int
         Groups of the whole constraint.
     """
 
     parity: Parity
     places: Places
-    carriers: list[tuple[slice, Places]]
     size: int
 
     def whole(self, prices: Floats) -> Floats:
@@ -401,14 +397,6 @@ class Slim:
         prices_of_all = np.zeros((self.size, prices.shape[1]))
         prices_of_all[self.places] = prices
         return prices_of_all
-
-    def reduced(self, prices: Floats) -> Floats:
-        """Return prices of the groups that are left, with the same shifts of cells."""
-        mine = prices.copy()
-        for groups, union_of in self.carriers:
-            there = union_of >= 0
-            mine[there] += mine[groups][union_of[there]]
-        return mine[self.places]
 
 
 def without_implied(parity: Parity) -> Slim:
@@ -427,17 +415,13 @@ def without_implied(parity: Parity) -> Slim:
     >>> slim.places.tolist(), slim.parity.simple
     ([2, 3, 4, 5], True)
     """
-    kept, carriers = list(parity.members), []
-    for member in parity.members if parity.design is not None and len(kept) > 1 else ():
-        for other in kept:
-            union_of = None if other is member else _implied(parity, member, other)
-            if union_of is not None:
-                kept.remove(member)
-                carriers.append((member.groups, union_of))
-                break
+    kept = list(parity.members)
+    for member in parity.members:
+        if any(other is not member and _implies(parity, other, member) for other in kept):
+            kept.remove(member)
     places = np.concatenate([np.arange(member.groups.start, member.groups.stop) for member in kept])
-    if parity.design is None or not carriers:
-        return Slim(parity, places, [], parity.n_groups)
+    if parity.design is None or len(kept) == len(parity.members):
+        return Slim(parity, places, parity.n_groups)
     design = parity.design[:, places]
     cells = np.argmax(design, axis=1)
     whole = (
@@ -456,27 +440,24 @@ def without_implied(parity: Parity) -> Slim:
         share=parity.share[places],
         design=None if whole else design,
     )
-    return Slim(slim, places, carriers, parity.n_groups)
+    return Slim(slim, places, parity.n_groups)
 
 
-def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
-    """Return, where another family implies this one, which of its groups each group is part of."""
+def _implies(parity: Parity, other: Member, member: Member) -> bool:
+    """Return whether every group of a family is a union of groups of another, and so bounded."""
     # the offset of a union need not be the average of those of its parts
-    if member.offsets is not None or other.offsets is not None:
-        return None
-    if not all(each.bound.compares_groups for each in (member, other)):
-        return None
+    if not all(each.offsets is None and each.bound.compares_groups for each in (member, other)):
+        return False
     if not member.bound.implied_by(other.bound):
-        return None
+        return False
     coarse, fine = parity.matrix[:, member.groups], parity.matrix[:, other.groups]
     if not all(np.isin(design, (0.0, 1.0)).all() for design in (coarse, fine)):
-        return None
+        return False
     inside, covered = coarse.any(axis=1), fine.any(axis=1)
     everywhere = member.bound.level != "mean" or np.array_equal(inside, covered)
     if not everywhere or (inside & ~covered).any():
-        return None
-    union_of = np.full(parity.n_groups, -1, dtype=np.intp)
+        return False
     part, whole = np.argmax(fine, axis=1), np.where(inside, np.argmax(coarse, axis=1), -1)
-    union_of[other.groups.start + part[covered]] = whole[covered]
-    agree = union_of[other.groups.start + part[covered]] == whole[covered]
-    return union_of if agree.all() else None
+    union_of = np.zeros(other.n_groups, dtype=np.intp)
+    union_of[part[covered]] = whole[covered]
+    return bool((union_of[part] == whole)[covered].all())

@@ -183,7 +183,7 @@ class Task:
                 samples=oracle.samples(),
                 tol=settings.tol,
                 limits=limits,
-                start=None if start is None else slim.reduced(start),
+                start=None if start is None else start[slim.places],
             )
             outcome.prices = slim.whole(outcome.prices)
         proof = certify(
