@@ -6,7 +6,6 @@ import csv
 import gzip
 import hashlib
 import os
-import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 from r2b.datasets import AdultTable, adult, load_adult
-from r2b.errors import MissingExtraError
 
 
 @pytest.fixture(scope="module")
@@ -103,16 +101,6 @@ def test_frames_hold_the_same_columns(table: AdultTable, library: Any) -> None:
     assert frame.columns == list(table.columns)
     for name in frame.columns:
         np.testing.assert_array_equal(frame[name].to_numpy().astype(table[name].dtype), table[name])
-
-
-def test_a_library_that_is_not_installed_is_named(
-    table: AdultTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(
-        MissingExtraError, match=r"A frame of results needs polars.*pip install .*'polars>="
-    ):
-        table.to_frame("polars")
 
 
 def test_a_table_tells_its_columns_as_frames_do() -> None:

@@ -206,19 +206,6 @@ def test_an_injected_handler_would_not_run(chromium: browser.Browser, hostile: P
     page.close()
 
 
-def test_print_opens_what_is_folded_and_gives_pages(
-    chromium: browser.Browser, page_of_adult: Path, tmp_path: Path
-) -> None:
-    page = chromium.open(page_of_adult.as_uri(), dark=True)
-    page.pdf(tmp_path / "report.pdf")
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate("document.querySelectorAll('#who > details:not([open])').length") == 0
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.querySelectorAll('#who > details[open]').length") == 0
-    page.close()
-
-
 @pytest.fixture(scope="module")
 def worst(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of 50 classes in 20 groups with names that try to break it."""
@@ -252,27 +239,6 @@ OUTSIDE = """(() => {
     if (!each.closest('.scroll, svg') && each.getBoundingClientRect().right > innerWidth + near) out.push([each.tagName, each.className]);
   return out;
 })()"""
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_names_of_any_kind_stay_inside_pages_and_pictures(
-    chromium: browser.Browser, worst: Path, width: int, dark: bool
-) -> None:
-    page = chromium.open(worst.as_uri(), width=width, dark=dark, height=844)
-    assert page.dialogs == [] and page.console_errors == [] and page.requests == [worst.as_uri()]
-    PICTURES.mkdir(exist_ok=True)
-    page.screenshot(PICTURES / f"report-{width}-first.png", whole=False)
-    page.screenshot(PICTURES / f"report-{width}.png", scale=0.6)
-    assert page.evaluate("document.querySelectorAll('svg.flow').length") == 12
-    assert page.axe(every=True) == []  # of what is folded, the report of Adult is looked at
-    assert page.evaluate(OUTSIDE) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    names = (
-        "[...document.querySelectorAll('tbody th')].map(each =>"
-        " each.getBoundingClientRect().width).filter(each => each > 0)"
-    )
-    assert min(page.evaluate(names)) >= 60
-    page.close()
 
 
 def test_a_wide_report_prints_whole(chromium: browser.Browser, worst: Path) -> None:

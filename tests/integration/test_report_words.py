@@ -118,19 +118,6 @@ def test_numbers_beside_names_from_right_to_left_stay_in_their_place(
     page.close()
 
 
-def test_the_scale_of_colours_stays_on_one_line_of_a_phone(
-    chromium: browser.Browser, tmp_path: Path
-) -> None:
-    page = opened(chromium, facts_of(0.3), tmp_path, width=375)
-    tops = page.evaluate(
-        "[...document.querySelectorAll('.scale > span')].map(each =>"
-        " each.getBoundingClientRect().top)"
-    )
-    assert len(tops) == 11 and len(set(tops)) == 1
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    page.close()
-
-
 def test_title_figures_and_line_are_of_one_family_and_one_level_of_chance() -> None:
     rng = np.random.default_rng(0)
     sex, race = rng.choice(["f", "m"], 3000), rng.choice(["a", "b", "c"], 3000)

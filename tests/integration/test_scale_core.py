@@ -26,7 +26,6 @@ from r2b.engines.lazy import HeldSource
 from r2b.engines.tally import Count
 from r2b.errors import (
     InputError,
-    MissingValueError,
     MixedTypeError,
     ParameterError,
     WeightError,
@@ -242,40 +241,3 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
         r2b.scan(data)
     with pytest.raises(ParameterError, match="'format' says how files are read"):
         r2b.scan(cases()["text"].table, format="csv")
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "kind", "message"),
-    [
-        (
-            "level",
-            None,
-            MissingValueError,
-            "row 130 has no value in 'level'. 1 of 600 rows has none. Every row needs a label",
-        ),
-        ("sex", None, MissingValueError, "row 130 has no value in 'sex'"),
-        (
-            "weight",
-            -2.0,
-            WeightError,
-            "row 130: The weight of row 130 in the column 'weight' is -2.0",
-        ),
-        (
-            "weight",
-            None,
-            WeightError,
-            "row 130: The weight of row 130 in the column 'weight' is nan",
-        ),
-    ],
-)
-def test_a_wrong_row_is_named_in_the_table(
-    column: str, values: Any, kind: type[Exception], message: str
-) -> None:
-    table = cases()["text"].table
-    changed = table[column].to_pylist()
-    changed[130] = values
-    table = table.set_column(table.schema.get_field_index(column), column, pa.array(changed))
-    with pytest.raises(kind, match=message):
-        r2b.scan(HeldSource(table, 50)).debias(
-            "level", sensitive_features="sex", sample_weight="weight"
-        )

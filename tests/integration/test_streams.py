@@ -60,28 +60,6 @@ def batches(table: pa.Table, cut: int = 250) -> list[pa.Table]:
     return [table.slice(start, cut) for start in range(0, table.num_rows, cut)]
 
 
-def test_rounding_keeps_the_counts_of_every_batch(stored: r2b.FairLabels) -> None:
-    later = people(600, seed=3)
-    for batch in batches(later, 200):
-        frame = applied(batch, stored)
-        soft, whole = frame.frame("soft"), frame.frame("round", key="id")
-        cells = np.array(
-            [
-                f"{sex}{region}"
-                for sex, region in zip(
-                    batch["sex"].to_pylist(), batch["region"].to_pylist(), strict=True
-                )
-            ]
-        )
-        for level in LEVELS:
-            fair, got = (
-                soft[f"level_fair_{level}"].to_numpy(),
-                np.array(whole["level_fair"].to_pylist()) == level,
-            )
-            for cell in np.unique(cells):
-                assert abs(fair[cells == cell].sum() - got[cells == cell].sum()) < 1 + 1e-9
-
-
 NEW = {
     "id": [1, 2, 3, 4, 5],
     "level": ["low", "high", "top", "low", "middle"],

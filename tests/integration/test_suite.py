@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import platform
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -51,55 +49,3 @@ def test_a_core_type_without_effect_is_refused(
         processors.NotHereError, match=r"Nonsense has no effect: linear algebra runs on"
     ):
         processors.probe("Nonsense", "here")
-
-
-SEEN = """
-import os
-import numpy
-from threadpoolctl import threadpool_info
-
-def test_the_processor():
-    assert numpy.show_config(mode="dicts")
-    with open(os.environ["SEEN"], "a") as seen:
-        seen.write(threadpool_info()[0]["architecture"] + "\\n")
-    assert os.environ["OPENBLAS_CORETYPE"] != "Nehalem"
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    platform.machine().lower() not in ("x86_64", "amd64"), reason="core types of x86-64"
-)
-def test_tests_run_on_the_kernels_that_are_asked_for(
-    processors: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    try:
-        processors.probe("Prescott", "x86_64")
-    except processors.NotHereError as error:
-        pytest.skip(str(error))
-    file = tmp_path / "test_seen.py"
-    file.write_text(SEEN, encoding="utf-8")
-    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        [
-            "test_processors.py",
-            "Prescott",
-            "Nehalem",
-            "--",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            str(file),
-        ],
-    )
-    assert processors.main() == 1
-    assert capfd.readouterr().out.splitlines()[-2:] == ["Prescott: passed", "Nehalem: failed (1)"]
-    assert (tmp_path / "seen").read_text(encoding="utf-8").split() in (
-        ["Katmai", "Nehalem"],
-        ["Prescott", "Nehalem"],
-    )

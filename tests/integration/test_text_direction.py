@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import browser
 import pytest
-from app_server import Served, running
 
 import r2b
 from r2b._audit import audit
@@ -70,51 +65,6 @@ def test_a_name_cannot_close_the_isolate_it_is_put_in() -> None:
     assert directions_kept(f"{words.isolated(name)} 18") == f"{words.isolated(name)} 18"
     assert directions_kept("\u2069 \u2068x") == "\\u2069 \\u2068x"
     assert written(OVERRIDE) == "over\\u202eride"
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Served]:
-    with running(max_upload=1) as served:
-        yield served
-
-
-@pytest.mark.slow
-def test_the_app_shows_them_and_still_finds_the_column(app: Served, tmp_path: Path) -> None:
-    job, sex = rows()
-    lines = io.StringIO(newline="")
-    csv.writer(lines).writerows([(OVERRIDE, "sex"), *zip(job, sex, strict=True)])
-    path = tmp_path / "a.csv"
-    path.write_text(lines.getvalue(), newline="")
-    with browser.launch() as chromium:
-        page = chromium.open(app.address())
-        page.wait("document.querySelector('#file')")
-        page.upload("#file", path)
-        for _ in range(3):
-            try:
-                page.wait("document.querySelector('#choice')")
-                break
-            except RuntimeError:  # the window goes to the page of the table meanwhile
-                continue
-        page.set_value("#label", OVERRIDE)
-        page.click("input[name=sensitive][value=sex]")
-        page.wait(
-            "document.querySelector('#flows svg text .much') && !document.querySelector('.stale')"
-        )
-        shown = page.evaluate(
-            "['#verdict', '#flows', '#channel', '#found', 'header'].map(e =>"
-            " document.querySelector(e).textContent).join(' ')"
-        )
-        assert not TURNING.search(shown) and "u202e" in shown and not page.console_errors
-        # Where the first and the last character of a number are drawn: from left to right.
-        places = (
-            "[...document.querySelectorAll('#flows .much')].filter(e => e.getNumberOfChars() > 1)"
-        )
-        ends = (
-            f"{places}.map(e => [e.getStartPositionOfChar(0).x,"
-            " e.getStartPositionOfChar(e.getNumberOfChars() - 1).x])"
-        )
-        drawn = page.evaluate(ends)
-        assert drawn and all(first < last for first, last in drawn)
 
 
 def test_a_link_that_leads_nowhere_is_not_followed_unless_forced(tmp_path: Path) -> None:

@@ -130,58 +130,6 @@ def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path) -> None:
         assert ["\x1b" in each for each in shown(folder, *commands, **asked)] == [False, False]
 
 
-@pytest.mark.parametrize("words", [("debias",), ("frontier", "--points", "3")])
-def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str, ...]) -> None:
-    costs = shell.write(
-        "costs.csv", 'from,boss,clerk,"none, yet"\nboss,0,1,1\nclerk,1,0,1\n"none, yet",1,1,0\n'
-    )
-    before = costs.read_bytes()
-    done = shell(
-        words[0],
-        "people.csv",
-        *ASK,
-        *words[1:],
-        "--costs",
-        "costs.csv",
-        "-o",
-        "costs.csv",
-        "--force",
-    )
-    assert done.code == 2 and "costs.csv is the file that is read" in done.err
-    assert costs.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "words", [("audit",), ("debias", "-o", "fair.csv"), ("frontier", "--points", "2")]
-)
-def test_values_that_look_alike_are_told_and_kept_apart(
-    shell: Shell, words: tuple[str, ...]
-) -> None:
-    shell.write("alike.csv", "sex,job\nf,Boss\nf ,boss\nm,boss\nm,none\nf,none\n")
-    done = shell(words[0], "alike.csv", *ASK, *words[1:])
-    assert done.code == 0
-    (note,) = done.err.splitlines()
-    for where, pair in (("The column 'sex'", "'f' and 'f '"), ("The label", "'Boss' and 'boss'")):
-        assert (
-            f"{where} holds {pair}, which differ in blanks or capitals alone and are taken as"
-            " different." in note
-        )
-    assert note.startswith("Note: 3 groups have fewer than 10 rows")
-    assert "--min-group-size 10 with --small-groups merge" in note
-    assert (
-        shell(
-            words[0],
-            "alike.csv",
-            *ASK,
-            *words[1:],
-            "-q",
-            *(["--force"] if words[0] == "debias" else []),
-        ).err
-        == ""
-    )
-    assert "3 groups" in shell("audit alike.csv", *ASK).out
-
-
 def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell: Shell) -> None:
     shell.write("soft.csv", "a,b,sex\n0.5,0.4,f\n0.2,0.6,m\n0.3,0.6,f\n")
     words = ("audit", "soft.csv", "--label-columns", "a,b", "--sensitive", "sex")
@@ -196,14 +144,6 @@ def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell
     assert "normalize" in Path("r.html").read_text(encoding="utf-8")
 
 
-def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
-    assert (
-        shell("audit people.csv other.csv", *ASK).err
-        == "Error: Got unexpected extra argument (other.csv). See: r2b audit --help\n"
-    )
-    assert "'--points': 0 is not in the range" in shell("frontier people.csv --points 0", *ASK).err
-
-
 def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
     shell("debias people.csv --form round -o fair.csv", *ASK)
     shown = on_a_terminal(folder, called(["verify", "fair.csv"]))
@@ -216,17 +156,6 @@ def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shel
     assert b"\x1b[31mFAIL\x1b[39m" in wrong
     assert b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong
     assert b"\x1b[32mok\x1b[39m" in wrong
-
-
-def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
-    watched = (
-        "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.lines import TextStored"
-        " as t; t.size = 1000; "
-    )
-    words = ["audit", "people.csv", *ASK, "--permutations", "0"]
-    shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
-    seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]
-    assert len(seen) > 2 and seen == sorted(seen) and seen[-1] == 100 and 0 < seen[0] < 100
 
 
 def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: Shell) -> None:
@@ -319,14 +248,3 @@ def test_serve_says_its_address_in_the_manner_asked_for_and_ends_well(
         rest, said = process.communicate(timeout=60)
     assert re.fullmatch(wanted, line.strip()) and rest == ""
     assert (process.returncode, said.strip()) == (0, "Stopped. Nothing was kept.")
-
-
-def test_serve_advises_nothing_that_it_has_no_option_for(shell: Shell) -> None:
-    pytest.importorskip("uvicorn")
-    shell.write("people.txt", "sex,job\nf,x\n")
-    # in no encoding that is guessed: what can be read would be served for ever
-    shell.write("odd.csv", b"sex,job\nf,\x81\x00\xff\n")
-    for name in ("people.txt", "odd.csv"):
-        done = shell("serve", name, "--no-browser")
-        assert done.code in (2, 3) and name in done.err
-        assert "with --format" not in done.err and "Pass --" not in done.err

@@ -72,11 +72,6 @@ def test_what_a_user_would_type_runs_and_is_what_was_run(lines: list[str]) -> No
         assert all(f"    {typed}" in lines for typed in question.typed.split("\n"))
 
 
-def test_fits_100_columns_of_plain_ascii(lines: list[str]) -> None:
-    assert max(map(len, lines)) <= demo.WIDTH
-    assert all(line.isascii() and line.isprintable() for line in lines)
-
-
 def test_runs_as_a_module_in_a_pipe_and_leaves_a_report(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", demo.__file__],

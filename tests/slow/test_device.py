@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -360,12 +358,3 @@ def test_what_cannot_be_used_is_refused_by_name(
 def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(ParameterError, match="finds no CUDA device"):
         r2b.engines.torch.debias(SOUND, sensitive_features=GROUPS, device="cuda")
-
-
-def test_without_torch_the_error_names_the_extra() -> None:
-    program = "import sys; sys.modules['torch'] = None; import r2b.engines.torch"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert "MissingExtraError: Labels on a device need PyTorch" in done.stderr
-    assert "pip install 'torch>=" in done.stderr

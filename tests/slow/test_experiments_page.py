@@ -27,7 +27,7 @@ from experiments.claims import (
     counted,
     section,
 )
-from experiments.figures import Axis, Panel, Picture, Series
+from experiments.figures import Picture
 from experiments.guarantee import COUNTEREXAMPLE, Counterexample
 from experiments.journal import results_path
 from experiments.paper_numbers import Value
@@ -323,29 +323,3 @@ def test_intervals_are_students_and_paired_differences_leave_out_what_splits_sha
 
 
 # Pictures.
-
-
-def lines_picture() -> Picture:
-    near = [
-        Series(f"method {n}", ((1, 3.0 + n / 100, 0.5), (10, 4.0 + n / 100, None)))
-        for n in range(6)
-    ]
-    panel = Panel("ten features", (*near, Series("not run", ())), Axis("parity (%)", zero=True))
-    return Picture("Parity", "By rows.", ((panel, panel),), Axis("rows", "log", (1.0, 10.0)))
-
-
-def dots_picture() -> Picture:
-    ours = Series("here", (("BL", 20.0, 0.3), ("R2B", 0.002, 0.001), ("never seen", 3.0, None)))
-    theirs = Series("the paper", (("BL", 22.8, 25.0),))
-    panel = Panel("forest", (ours, theirs), Axis("parity (%)", "log"), level=0.4)
-    return Picture("Adult", "By method.", ((panel,),))
-
-
-@pytest.mark.parametrize("picture", [lines_picture(), dots_picture()], ids=["lines", "dots"])
-def test_a_picture_says_what_it_shows_and_is_the_same_every_time(picture: Picture) -> None:
-    pytest.importorskip("matplotlib")
-    drawing = picture.svg()
-    assert_shows(picture, drawing)
-    assert "<dc:date>" not in drawing and drawing == picture.svg()
-    if picture.along is None:
-        assert all(words in drawing for words in (">by chance alone<", ">below 0.01<"))

@@ -125,23 +125,6 @@ def test_features_of_another_length_are_refused():
 
 
 @pytest.mark.parametrize(
-    "X",
-    [
-        np.arange(6, dtype=np.float32).reshape(3, 2)[::-1],
-        np.array([[4, 5], [2, 3], [0, 1]], ">f4"),
-        np.longdouble([[4, 5], [2, 3], [0, 1]]),
-    ],
-    ids=["backwards", "other byte order", "long double"],
-)
-def test_numbers_that_torch_cannot_read_in_place_are_copied(X):
-    assert SoftLabelDataset(X, ["a", "b", "a"])[:][0].tolist() == [
-        [4.0, 5.0],
-        [2.0, 3.0],
-        [0.0, 1.0],
-    ]
-
-
-@pytest.mark.parametrize(
     "index",
     [np.array([0, 2], np.uint8), range(0, 3, 2), (0, 2), np.array([True, False, True])],
     ids=str,
@@ -155,14 +138,6 @@ def test_rows_are_taken_by_numbers_of_any_kind_or_by_a_mask(index):
     assert soft.tolist() == [[1.0, 0.0], [1.0, 0.0]]
     assert weight.tolist() == [1.0, 3.0]
     assert [len(part) for part in dataset[[]]] == [0, 0, 0]
-
-
-def test_a_batch_without_weight_moves_nothing():
-    logits = torch.zeros(2, 3, requires_grad=True)
-    loss = soft_cross_entropy(logits, torch.full((2, 3), 1 / 3), torch.zeros(2))
-    loss.backward()
-    assert loss.item() == 0.0
-    assert (logits.grad == 0).all()
 
 
 def test_a_column_of_weights_is_refused():

@@ -200,20 +200,6 @@ def test_every_extra_that_is_spoken_of_exists() -> None:
     assert not {(where, name) for where, name in said if name not in EXTRAS}
 
 
-def test_every_extra_is_named_on_the_first_page() -> None:
-    install = (
-        (ROOT / "README.md")
-        .read_text(encoding="utf-8")
-        .partition("## Install")[2]
-        .partition("\n## ")[0]
-    )
-    assert not [
-        name
-        for name in EXTRAS
-        if name not in FOR_DEVELOPERS and not re.search(rf"\b{name}\b", install)
-    ]
-
-
 def test_the_pinned_environment_meets_every_lower_limit() -> None:
     pins = dict(
         re.findall(

@@ -13,7 +13,6 @@ import importlib
 import inspect
 import re
 import runpy
-import tomllib
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -288,27 +287,6 @@ def test_every_link_and_picture_of_the_site_leads_somewhere_in_it(site: Path) ->
     assert not broken
 
 
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
-    loading = re.compile(r'<(?:script|img|link|iframe)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]+"')
-    assert not [
-        path.name
-        for path in site.rglob("*.html")
-        if loading.search(path.read_text(encoding="utf-8"))
-    ]
-
-
-def test_every_example_has_its_pictures_on_its_page(site: Path) -> None:
-    for path in EXAMPLES:
-        if any(
-            name in path.stem and module_of(library) is None
-            for name, (libraries, _) in NEEDS.items()
-            for library in libraries
-        ):
-            continue  # shown, not run
-        text = (site / "examples" / f"{path.stem}.html").read_text(encoding="utf-8")
-        assert "sphx-glr-script-out" in text and f"sphx_glr_{path.stem}_001" in text, path.stem
-
-
 @pytest.mark.parametrize(
     ("name", "width", "dark"),
     [
@@ -338,18 +316,3 @@ def test_the_search_finds_a_function_without_a_server(
         "document.querySelector('#search-results li a')?.getAttribute('href')"
     )
     page.close()
-
-
-def test_what_the_build_needs_is_what_the_extra_brings() -> None:
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]["docs"]
-    brought = {re.split(r"[\[>]", each)[0].replace("-", "_") for each in asked}
-    extensions = re.search(
-        r"extensions = \[(.*?)\]", (DOCS / "conf.py").read_text(encoding="utf-8"), flags=re.DOTALL
-    )
-    assert extensions is not None
-    used = {name.partition(".")[0] for name in re.findall(r'"([\w.]+)"', extensions.group(1))} | {
-        "furo"
-    }
-    assert used == brought

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -149,18 +146,3 @@ ABOUT_PARAMETERS = [
 @pytest.mark.parametrize("check", ABOUT_PARAMETERS)
 def test_the_transformer_passes_the_checks_of_parameters(check):
     getattr(estimator_checks, check)("LabelDebiaser", LabelDebiaser())
-
-
-def test_without_scikit_learn_the_import_names_the_extra():
-    lines = [
-        "import sys, r2b",
-        "sys.modules['sklearn'] = None",
-        "try:",
-        "    import r2b.sklearn",
-        "except r2b.errors.MissingExtraError as e:",
-    ]
-    program = "\n".join([*lines, "    print(e)"])
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "pip install 'scikit-learn>=" in done.stdout

@@ -9,18 +9,14 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import BaggingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
-    KFold,
-    cross_val_predict,
     cross_validate,
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
@@ -111,41 +107,6 @@ def test_scores_for_a_class_without_rows_are_refused_with_a_remedy_that_works():
         model.decision_function(X)
     assert (model.predict_proba(X)[:, 3] == 0).all()
     assert np.isneginf(model.predict_log_proba(X)[:, 3]).all()
-
-
-def test_a_group_that_a_fold_lacks_is_no_obstacle_and_prediction_asks_for_none(routing):
-    rare = np.where(np.arange(N) < 3, "rare", GROUPS)  # in the first fold alone
-    params = {"sensitive_features": rare}
-    chances = cross_val_predict(
-        requesting(LogisticRegression()),
-        X,
-        LABELS,
-        params=params,
-        cv=KFold(3),
-        method="predict_proba",
-    )
-    np.testing.assert_allclose(chances.sum(axis=1), 1)
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [
-        BaggingClassifier(
-            SGDClassifier(early_stopping=True, loss="log_loss", random_state=0),
-            n_estimators=2,
-            random_state=0,
-        ),
-        make_pipeline(
-            StandardScaler(),
-            BaggingClassifier(
-                CalibratedClassifierCV(LinearSVC(), cv=3), n_estimators=2, random_state=0
-            ),
-        ),
-    ],
-    ids=["early stopping", "folds"],
-)
-def test_a_learner_that_splits_deep_inside_another_is_seen(learner):
-    assert fitted(learner).form_ == "sample"
 
 
 def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its_rows():

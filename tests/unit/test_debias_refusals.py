@@ -5,14 +5,10 @@ changed.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow.csv import write_csv
-from sklearn.linear_model import LogisticRegression
 
 import r2b
 from r2b import errors
-from r2b.sklearn import ParityClassifier
 
 GROUPS = ["f", "f", "m", "m"]
 CLASSES = ["a", "b", "a", "a"]
@@ -166,33 +162,6 @@ def test_a_column_of_scores_is_not_a_column_of_classes():
         r2b.debias((1e9 * scores).astype(int), sensitive_features=np.arange(5000) % 2)
     soft = np.column_stack([1 - scores, scores])
     assert r2b.debias(soft, sensitive_features=np.arange(5000) % 2).status.ok
-
-
-def test_a_target_of_regression_is_refused_by_every_question_as_by_the_estimators(tmp_path):
-    numbers = np.random.default_rng(0).normal(size=300).round(4)
-    sex = np.where(np.arange(300) % 2, "f", "m")
-    table = pa.table({"y": numbers, "sex": sex})
-    write_csv(table, tmp_path / "n.csv")
-    scans = r2b.scan(table), r2b.scan(tmp_path / "n.csv")
-    asked = [
-        lambda: r2b.debias(numbers, sensitive_features=sex),
-        lambda: r2b.audit(numbers.tolist(), sensitive_features=sex),
-        lambda: r2b.frontier(numbers, sensitive_features=sex),
-        lambda: ParityClassifier(LogisticRegression()).fit(
-            numbers[:, None], numbers, sensitive_features=sex
-        ),
-        *(lambda s=s: s.debias(label="y", sensitive_features="sex") for s in scans),
-        *(lambda s=s: s.audit(label="y", sensitive_features="sex") for s in scans),
-    ]
-    for question in asked:
-        with pytest.raises(errors.InputError, match="a decimal number is no class"):
-            question()
-    # half stars are classes where they are text
-    stars = (numbers > 0).astype(float) + 0.5
-    assert r2b.audit(stars.astype(str), sensitive_features=sex, n_boot=0).classes.tolist() == [
-        "0.5",
-        "1.5",
-    ]
 
 
 @pytest.mark.parametrize("question", [r2b.debias, r2b.audit])

@@ -117,19 +117,6 @@ def test_an_audit_as_a_frame_says_what_it_found() -> None:
     assert "library" not in found.to_json()
 
 
-def test_probabilities_are_accounted_for_by_group_means() -> None:
-    p = pd.DataFrame({"no": RNG.random(600) * np.where(SEX == "f", 1.0, 0.6)})
-    p["yes"] = 1 - p["no"]
-    fair = r2b.debias(p, sensitive_features=SEX, epsilon=0.0)
-    before, after = p["no"][SEX == "f"].mean(), fair.soft(as_frame=True)["no"][SEX == "f"].mean()
-    _, told = str(fair).split("  largest changes of group means\n")
-    assert f"    f: no {before:.4f} -> {after:.4f}" in told.splitlines()
-    with pytest.raises(ParameterError, match=r"no flows.*Take to_frame\('means'\)"):
-        fair.to_frame("changes")
-    row = fair.to_frame().set_index(["group", "class"]).loc[("f", "no")]
-    assert (row["before"], row["after"]) == pytest.approx((before, after))
-
-
 def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon=0.02)
     assert (len(fair), fair.disparity, fair.epsilon) == (600, fair.certificate.disparity, 0.02)
@@ -161,3 +148,16 @@ def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPat
     with pytest.raises(MissingExtraError, match=r"needs pandas, which is not installed"):
         fair.to_frame(backend="pandas")
     assert type(fair.to_frame(backend="pyarrow")) is pa.Table
+
+
+def test_probabilities_are_accounted_for_by_group_means() -> None:
+    p = pd.DataFrame({"no": RNG.random(600) * np.where(SEX == "f", 1.0, 0.6)})
+    p["yes"] = 1 - p["no"]
+    fair = r2b.debias(p, sensitive_features=SEX, epsilon=0.0)
+    before, after = p["no"][SEX == "f"].mean(), fair.soft(as_frame=True)["no"][SEX == "f"].mean()
+    _, told = str(fair).split("  largest changes of group means\n")
+    assert f"    f: no {before:.4f} -> {after:.4f}" in told.splitlines()
+    with pytest.raises(ParameterError, match=r"no flows.*Take to_frame\('means'\)"):
+        fair.to_frame("changes")
+    row = fair.to_frame().set_index(["group", "class"]).loc[("f", "no")]
+    assert (row["before"], row["after"]) == pytest.approx((before, after))

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import r2b
-from r2b._data.columns import refuse_other_index
-from r2b.errors import LengthError, RowLabelError
+from r2b.errors import RowLabelError
 from r2b.metrics import (
     demographic_parity_difference,
     disparity_interval,
@@ -231,11 +230,3 @@ def test_expand_keeps_features_and_labels_together():
 def test_what_has_no_index_goes_by_position(bare):
     fair = r2b.debias(renamed(Y), sensitive_features=bare, sample_weight=renamed(WEIGHT))
     assert fair.round().index.equals(renamed(Y).index)
-
-
-def test_lengths_come_first():
-    with pytest.raises(LengthError):
-        refuse_other_index(("y", Y.index), ("X", X.index[:-1]))
-    missing = pd.Index([pd.NA, "a"], dtype=object)
-    with pytest.raises(RowLabelError, match="at row 1"):
-        refuse_other_index(("y", missing), ("X", pd.Index([pd.NA, "b"], dtype=object)))
