@@ -307,21 +307,6 @@ def test_models_clone_pickle_repeat_and_hold_nobodys_group():
     assert len(pickle.dumps(model)) < 100_000
 
 
-def test_fit_parameters_reach_every_training():
-    class Counting(LogisticRegression):
-        calls = None
-
-        def fit(self, X, y, sample_weight=None, note=None):
-            Counting.calls.append(note)
-            return super().fit(X, y, sample_weight)
-
-    Counting.calls = []
-    ParityPostprocessor(Counting(), group_estimator=LogisticRegression(), **FAST).fit(
-        X, Y, sensitive_features=SEX, note="here"
-    )
-    assert Counting.calls == ["here"] * 4
-
-
 # --- small groups, verdicts and criteria
 
 

@@ -73,13 +73,6 @@ def test_a_family_is_called_as_its_column_is() -> None:
     )
 
 
-def test_only_names_from_right_to_left_are_kept_apart() -> None:
-    assert words.isolated("naïve 漢字 <b>") == "naïve 漢字 <b>"
-    hebrew = "\u05e8\u05d5\u05e4\u05d0 1"
-    assert words.isolated(hebrew) == f"\u2068{hebrew}\u2069"
-    assert words.quoted(ARABIC["f"]) == f"“\u2068{ARABIC['f']}\u2069”"
-
-
 def opened(
     chromium: browser.Browser, facts: dict[str, Any], folder: Path, **window: Any
 ) -> browser.Page:

@@ -86,43 +86,6 @@ def test_sums_are_exact_and_rounded_once(rows: list[tuple[int, float]], random: 
         random.shuffle(rows)
 
 
-KEYS: dict[str, list[Any]] = {
-    "whole numbers": [3, -1, 500],
-    "text": ["a", "ä", ""],
-    "truth": [True, False, True],
-    "days": [datetime.date(2024, 1, 1), datetime.date(1950, 1, 1), datetime.date(2024, 1, 2)],
-    "moments": [
-        datetime.datetime(2024, 1, 1, 5),
-        datetime.datetime(1950, 1, 1),
-        datetime.datetime(2024, 1, 1, 6),
-    ],
-    "moments of a zone": [
-        datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC) for hour in (1, 2, 3)
-    ],
-}
-
-
-@pytest.mark.parametrize("values", KEYS.values(), ids=KEYS)
-def test_equal_keys_give_equal_words_in_every_library(values: list[Any]) -> None:
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    arrow = pa.array(values)
-    kinds = [
-        values,
-        arrow,
-        pa.chunked_array([arrow]),
-        arrow.dictionary_encode(),
-        polars.Series(values),
-    ]
-    kinds += [
-        pandas.Series(values),
-        pandas.Series(values, dtype=object),
-        pandas.Series(pandas.array(arrow, dtype=pandas.ArrowDtype(arrow.type))),
-    ]
-    words = [key_words([kind], ["key"]).tolist() for kind in kinds]
-    assert all(found == words[0] for found in words)
-    assert len(set(words[0])) == len(set(values))
-
-
 def test_draws_follow_from_the_key_alone_and_look_uniform() -> None:
     keys = np.arange(100_000)
     draws = draws_of(key_words([keys], ["id"]), 7)
@@ -241,3 +204,40 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
         r2b.scan(data)
     with pytest.raises(ParameterError, match="'format' says how files are read"):
         r2b.scan(cases()["text"].table, format="csv")
+
+
+KEYS: dict[str, list[Any]] = {
+    "whole numbers": [3, -1, 500],
+    "text": ["a", "ä", ""],
+    "truth": [True, False, True],
+    "days": [datetime.date(2024, 1, 1), datetime.date(1950, 1, 1), datetime.date(2024, 1, 2)],
+    "moments": [
+        datetime.datetime(2024, 1, 1, 5),
+        datetime.datetime(1950, 1, 1),
+        datetime.datetime(2024, 1, 1, 6),
+    ],
+    "moments of a zone": [
+        datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC) for hour in (1, 2, 3)
+    ],
+}
+
+
+@pytest.mark.parametrize("values", KEYS.values(), ids=KEYS)
+def test_equal_keys_give_equal_words_in_every_library(values: list[Any]) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pa.array(values)
+    kinds = [
+        values,
+        arrow,
+        pa.chunked_array([arrow]),
+        arrow.dictionary_encode(),
+        polars.Series(values),
+    ]
+    kinds += [
+        pandas.Series(values),
+        pandas.Series(values, dtype=object),
+        pandas.Series(pandas.array(arrow, dtype=pandas.ArrowDtype(arrow.type))),
+    ]
+    words = [key_words([kind], ["key"]).tolist() for kind in kinds]
+    assert all(found == words[0] for found in words)
+    assert len(set(words[0])) == len(set(values))

@@ -45,30 +45,6 @@ def test_a_family_listed_twice_changes_nothing(seed, soft, epsilon, bound):
 
 
 @few
-@given(SEEDS, SOFT, EPSILON, st.sampled_from(["range", "ratio"]))
-def test_intersections_imply_margins(seed, soft, epsilon, bound):
-    who = people(seed, soft=soft)
-    crossed, both = (
-        fit(who, families=f, epsilon=epsilon, bound=bound) for f in ("crossed", "both")
-    )
-    np.testing.assert_allclose(both.soft_labels, crossed.soft_labels, atol=ATOL)
-    x, w = crossed.soft_labels, who.w
-    for column in (who.sex, who.race):
-        means = np.array(
-            [
-                np.average(x[column == each], axis=0, weights=w[column == each])
-                for each in np.unique(column)
-            ]
-        )
-        excess = (
-            np.ptp(means, axis=0) - epsilon
-            if bound == "range"
-            else (1 - epsilon) * means.max(axis=0) - means.min(axis=0)
-        )
-        assert excess.max() <= 1e-9
-
-
-@few
 @given(SEEDS, SOFT, st.sampled_from(["marginal", "both"]), EPSILON)
 def test_the_order_of_rows_and_the_names_of_classes_and_groups_do_not_matter(
     seed, soft, families, epsilon

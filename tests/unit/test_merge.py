@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2b._data import arrays, read
-from r2b._data.merge import class_weights, merge
+from r2b._data.merge import merge
 
 
 def tabulated(labels, groups, weight):
@@ -46,28 +46,6 @@ def test_merged_probabilities_stand_for_their_rows(n, n_classes, n_groups, weigh
     assert len(rows.labels) == len(expected) and found == pytest.approx(expected)
     # Order of first appearance, whatever the hash.
     assert list(found) == list(expected)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.integers(2, 80),
-    st.integers(2, 5),
-    st.integers(1, 4),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_merged_classes_are_a_table_of_counts(n, n_classes, n_groups, weighted, seed):
-    rng = np.random.default_rng(seed)
-    y, groups = rng.integers(0, n_classes, n), rng.integers(0, n_groups, n)
-    y[:2] = 0, 1
-    weight = rng.uniform(0.5, 2, n) if weighted else None
-    data = read(y, sensitive_features=groups, sample_weight=weight)
-    rows = merge(data)
-    matrix = np.eye(data.n_classes)[data.labels.codes]
-    expected = tabulated(matrix, data.cells.codes, np.ones(n) if weight is None else weight)
-    assert tabulated(rows.labels, rows.cells, rows.weight) == pytest.approx(expected)
-    assert rows.cell_weight.sum() == pytest.approx(n if weight is None else weight.sum())
-    assert class_weights(data, ignore_weight=True).sum() == n
 
 
 def test_rows_that_differ_in_the_last_bit_are_two_rows():
