@@ -281,9 +281,9 @@ class FairRows:
         variance = np.zeros((data.n_cells, n_outcomes))
         weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
         for part in parts_of(data.n_rows, block_length(self.response.n_classes)):
-            chances = self.of_rows(part)
-            mean = chances if outcomes is None else chances @ outcomes.T
-            square = chances if outcomes is None else chances @ (outcomes**2).T
+            mean = square = self.of_rows(part)
+            if outcomes is not None:
+                mean, square = mean @ outcomes.T, square @ (outcomes**2).T
             # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
             each = np.maximum(square - mean**2, 0.0)
             np.add.at(variance, data.cells.codes[part], weights[part, None] ** 2 * each)

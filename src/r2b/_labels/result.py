@@ -11,10 +11,10 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._data import Schema
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, as_objects
 from r2b._data.values import json_value, one_of
 from r2b._plot import group_means, percent, shorten
-from r2b._solve.certificate import Proof
+from r2b._solve.certificate import FamilyProof, Proof
 from r2b._solve.solvers import Progress, Status
 
 VERSION = 1  # of the files
@@ -121,51 +121,52 @@ class Result:
         if part == "certificate":
             return proof.columns()
         if part == "means":
-            names = [
-                member.name for member in self.families.members for _ in range(member.n_groups)
-            ]
+            members = self.families.members
+            times = [member.n_groups * len(outcomes) for member in members]
             return {
-                "family": np.repeat(np.array(names, object), len(outcomes)),
+                "family": np.repeat(as_objects([member.name for member in members]), times),
                 "group": np.repeat(self.groups, len(outcomes)),
                 self._compared: np.tile(outcomes, len(self.groups)),
                 "before": proof.means_before.ravel(),
                 "after": proof.means.ravel(),
             }
         found = proof.families
-        numbers = {"epsilon": "epsilon", "before": "measure_before", "after": "measure"}
+
+        def column(name: str) -> Array:
+            return np.concatenate([np.zeros(0), *(getattr(each, name) for each in found)])
+
         return {
             "family": [family.name for family in found for _ in outcomes],
             "bound": [family.bound for family in found for _ in outcomes],
             self._compared: np.tile(outcomes, len(found)),
-            **{
-                column: np.concatenate([np.zeros(0), *(getattr(each, name) for each in found)])
-                for column, name in numbers.items()
-            },
+            "epsilon": column("epsilon"),
+            "before": column("measure_before"),
+            "after": column("measure"),
         }
 
     def _drawn_means(self, ax: Any, family: str | None, called: str, note: str) -> Any:
         """Draw the groups of one family, by default the one farthest from parity."""
         proof, found = self.certificate, self.certificate.families
 
-        def apart(means: Floats, place: int) -> Floats:
-            own, moments = means[found[place].groups], found[place].bound == "moments"
-            return np.asarray(np.abs(own).max(axis=0) if moments else np.ptp(own, axis=0))
+        def apart(means: Floats, one: FamilyProof) -> Floats:
+            own = means[one.groups]
+            return np.asarray(
+                np.abs(own).max(axis=0) if one.bound == "moments" else np.ptp(own, axis=0)
+            )
 
-        names = [each.name for each in found]
+        def size(one: FamilyProof) -> float:
+            # Moments are no disparities: they are drawn if nothing else is there, or by name.
+            largest = round(float(apart(proof.means_before, one).max()), 12)
+            return largest - (one.bound == "moments")
+
         if family is not None:
-            one_of("family", family, names)
-            place = names.index(family)
-        else:  # Moments are no disparities: they are drawn if nothing else is there, or by name.
-            sizes = [
-                round(float(apart(proof.means_before, place).max()), 12) - (each.bound == "moments")
-                for place, each in enumerate(found)
-            ]
-            place = sizes.index(max(sizes))
-        chosen, before = found[place], apart(proof.means_before, place)
-        moments = chosen.bound == "moments"
+            one_of("family", family, [each.name for each in found])
+            found = tuple(each for each in found if each.name == family)
+        chosen = max(found, key=size)
+        before, moments = apart(proof.means_before, chosen), chosen.bound == "moments"
         numbers = [
             f"{each.max():.4f}" if moments else percent(float(each.max()))
-            for each in (before, apart(proof.means, place))
+            for each in (before, apart(proof.means, chosen))
         ]
         name = f" by {shorten(chosen.name)}" if chosen.name not in ("", "groups") else ""
         lines = [

@@ -228,9 +228,9 @@ def rule_of(
         "unchanged": isinstance(unchanged, bool),
         "table": (table is None) == (lam > 0 or unchanged is True),
     }
-    wrong = next((name for name, right in sound.items() if not right), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong} is {content[wrong]!r}"[:200])
+    for name, right in sound.items():
+        if not right:
+            raise ValueError(f"{name} is {content[name]!r}"[:200])
     prices = array_of(content["prices"], shape)
     return Rule(schema, families, prices, lam, unchanged, costs, table)
 
