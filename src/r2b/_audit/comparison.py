@@ -186,7 +186,7 @@ def compare(
         for name, choice in choices.items()
     }
     warn_of_doubts(*tasks.values())
-    labels = {name: task.solve(stacklevel=3) for name, task in tasks.items()}
+    labels = {name: task.solve() for name, task in tasks.items()}
     violation = np.zeros((len(tasks), len(tasks)))
     for row, (name, task) in enumerate(tasks.items()):
         own = means_by_cell(task.table, labels[name])

@@ -310,7 +310,7 @@ def solved_along(task: Task, epsilons: Floats) -> list[FairLabels]:
     found: list[FairLabels] = []
     for epsilon in epsilons[::-1]:
         start = _extended(found, epsilons[::-1], len(found))
-        found.append(task.solve(task.parity.at(float(epsilon)), start, stacklevel=4))
+        found.append(task.solve(task.parity.at(float(epsilon)), start))
     return found[::-1]
 
 
@@ -421,7 +421,7 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
     cost = {"distance": "distance", "changes": "expected_changes"}[name]
 
     def tried(epsilon: float, start: Floats | None = None) -> _Tried:
-        fair = task.solve(task.parity.at(epsilon), start, stacklevel=5)
+        fair = task.solve(task.parity.at(epsilon), start)
         # Labels that are not proven, as where bounds contradict each other, keep no budget.
         over = getattr(fair.certificate, cost) - budget if fair.status.ok else np.inf
         return _Tried(epsilon, fair, over)

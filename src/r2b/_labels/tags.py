@@ -7,7 +7,6 @@ certificates add up.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -32,7 +31,7 @@ from r2b._labels.task import Task
 from r2b._plot import Measure, measures, percent
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Status
-from r2b.errors import DataWarning, ParameterError, UnseenError
+from r2b.errors import DataWarning, ParameterError, UnseenError, warn
 
 if TYPE_CHECKING:
     from r2b.report.tables import TableReport
@@ -404,7 +403,7 @@ def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> 
         Those of :func:`r2b.debias`; ``epsilon`` and ``target`` may be given by tag.
     """
     tags, tasks = tasks_of(Y, data, options)
-    return put_together(tags, [task.solve(stacklevel=4) for task in tasks])
+    return put_together(tags, [task.solve() for task in tasks])
 
 
 def tasks_of(
@@ -474,4 +473,4 @@ def _warn_of_tags(tags: Tags, task: Task) -> None:
     if still:
         problem = f"No row has the tag, or every row has it: {listed(still)}."
         remedy = "Leave it out, or check the column; it stays as it is."
-        warnings.warn(DataWarning(problem, remedy=remedy, tags=still), stacklevel=4)
+        warn(DataWarning(problem, remedy=remedy, tags=still))

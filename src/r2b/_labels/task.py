@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +27,7 @@ from r2b._solve.oracle import Oracle, group_means, oracle_of
 from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
-from r2b.errors import InputError, NotSolvedWarning, ParameterError
+from r2b.errors import InputError, NotSolvedWarning, ParameterError, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +156,12 @@ class Task:
         tabled = not self.schema.is_soft and not self.oracle.by_group
         return 0.0 if tabled else SETTINGS.agreement_lam
 
-    def solve(
-        self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3
-    ) -> FairLabels:
+    def solve(self, parity: Parity | None = None, start: Floats | None = None) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
         with workers(self.settings.threads), one_blas_thread(self.rows.entries):
-            return self._solve(parity or self.parity, start, stacklevel + 1)
+            return self._solve(parity or self.parity, start)
 
-    def _solve(self, parity: Parity, start: Floats | None, stacklevel: int) -> FairLabels:
+    def _solve(self, parity: Parity, start: Floats | None) -> FairLabels:
         problem, settings = self.problem(parity), self.settings
         still = self._nothing_to_do(problem)
         table: Floats | None = None
@@ -195,7 +192,7 @@ class Task:
             answers=answers,
         )
         status = final_status(outcome, proof, settings.tol)
-        warn_unsolved(status, outcome.residual, stacklevel=stacklevel + 1)
+        warn_unsolved(status, outcome.residual)
         rule = Rule(
             self.schema,
             replace(self.families, members=parity.members),
@@ -260,11 +257,10 @@ class Task:
         return outcome, answers, table
 
 
-def warn_unsolved(status: Status, residual: float, *, stacklevel: int) -> None:
+def warn_unsolved(status: Status, residual: float) -> None:
     """Warn of a run that did not end with a proven optimum."""
     if not status.ok:
-        message = f"{status.value}: residual {residual:.1e}. {status.advice}"
-        warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
+        warn(NotSolvedWarning(f"{status.value}: residual {residual:.1e}. {status.advice}"))
 
 
 def by_row(cells: Layout, n_rows: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -34,7 +33,7 @@ from r2b._weights.interior import LARGEST, interior_prices
 from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
 from r2b._weights.result import RowWeights, WeightRule, certify
 from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
-from r2b.errors import DataWarning, InfeasibleError, ParameterError
+from r2b.errors import DataWarning, InfeasibleError, ParameterError, warn
 
 Representation = Literal["equal"] | Mapping[Any, Any]
 
@@ -134,7 +133,7 @@ def reweighed(
     status = final_status(found, certificate, settings.tol)
     if not status.ok:
         _refuse_infeasible(task, request)
-        warn_unsolved(status, found.residual, stacklevel=5)
+        warn_unsolved(status, found.residual)
     weights = RowWeights(rule, status, certificate, found.residual, tuple(found.history), data)
     _warn_of_lost(weights)
     return weights
@@ -155,7 +154,7 @@ def _warn_of_lost(weights: RowWeights) -> None:
         "classes or small groups together."
     )
     facts = {"classes": names, "group": lacking}
-    warnings.warn(DataWarning(problem, remedy=remedy, **facts), stacklevel=5)
+    warn(DataWarning(problem, remedy=remedy, **facts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +36,7 @@ from r2b.errors import (
     ParameterError,
     RowsUnavailableError,
     UnseenError,
+    warn,
 )
 
 _SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each
@@ -252,7 +252,7 @@ class TableRows(LabelRows):
                 "Take 'soft' or 'expand', which are exact, or write the table to files and scan "
                 "those."
             )
-            warnings.warn(DataWarning(problem, remedy=remedy), stacklevel=6)
+            warn(DataWarning(problem, remedy=remedy))
             return relabel
         data, draws = self._read(rule.schema, keys, relabel.random_state)
         codes = applied(rule, data).round(draws, relabel.random_state, keyed=bool(keys))

@@ -6,7 +6,6 @@ epsilon / 2`` for the mean m_s of each group s.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -20,7 +19,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
-from r2b.errors import NotSolvedWarning, ProbabilityError
+from r2b.errors import NotSolvedWarning, ProbabilityError, warn
 from r2b.methods.base import (
     LabelMethod,
     Shown,
@@ -238,10 +237,7 @@ class RTO(Shown):
         self._groups, self.groups_ = groups, groups.names
         if not self.converged_:
             worst = f"RTO by descent ended {self.error_.max():.1e} from the group means it aims at"
-            warnings.warn(
-                NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."),
-                stacklevel=2,
-            )
+            warn(NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."))
         return self
 
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:

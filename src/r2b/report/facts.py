@@ -164,7 +164,7 @@ def gathered(
             remedy="Pass how many epsilons to solve for, such as 25, or 0 for none.",
             frontier_points=points,
         )
-    fair, path = task.solve(stacklevel=4), None
+    fair, path = task.solve(), None
     if points:
         epsilons, chosen = path_of(task, points), _chosen(fair.certificate)
         if chosen is not None and chosen <= epsilons[-1]:

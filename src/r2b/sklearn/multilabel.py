@@ -27,7 +27,7 @@ from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
-from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
+from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError, warn
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise
 from r2b.sklearn.evidence import ParityReport
@@ -458,4 +458,4 @@ def _warn(report: ParityReport) -> None:
     remedy = "Pass more rows, `attribute='given'`, a better `group_estimator`, or a larger epsilon."
     bad = (*report.not_met, *report.likely)
     tags = list(dict.fromkeys(each.class_name for each in bad))
-    warnings.warn(NotFairWarning(" ".join(problems), remedy=remedy, tags=tags), stacklevel=5)
+    warn(NotFairWarning(" ".join(problems), remedy=remedy, tags=tags))

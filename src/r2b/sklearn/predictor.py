@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,7 +23,7 @@ from r2b._data.compute import generator, seed_of
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
-from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
+from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError, warn
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise, parity_promise
 from r2b.sklearn.evidence import ParityReport, report_of, trace_frontier
@@ -306,7 +305,7 @@ class FairPredictor(ReportsItself, ABC):
             kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
         named = [each.group for each in (*self.parity_.not_met, *self.parity_.likely)]
         facts = {"groups": named, "accuracy": rule.accuracy}
-        warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=7)
+        warn(kind(" ".join(problems), remedy=remedy, **facts))
 
     def _n_points(self) -> int:
         if not is_a(Integral, self.frontier) or self.frontier < 0 or self.frontier == 1:
@@ -386,7 +385,7 @@ class FairPredictor(ReportsItself, ABC):
         if unknown:
             problem = f"The group of {unknown:,} rows is missing, or was not there in fit."
             remedy = "They pay the mean price of all groups; pass groups that were fitted."
-            warnings.warn(DataWarning(problem, remedy=remedy, count=unknown), stacklevel=4)
+            warn(DataWarning(problem, remedy=remedy, count=unknown))
         return self.comparisons_.given(cells, scores)
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:

@@ -6,8 +6,6 @@ Nothing is repaired here: what was found is named, in one warning per call.
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,7 @@ from r2b._data.arrays import plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.cells import Cells
 from r2b._data.values import written
-from r2b.errors import DataWarning
+from r2b.errors import DataWarning, warn
 
 FEWEST = 10
 """Rows below which a group is doubtful: its means move by a tenth and more with every row."""
@@ -105,9 +103,7 @@ def warn_of_doubts(*tables: Any) -> None:
             " ".join(dict.fromkeys(getattr(doubt, part) for doubt in doubts))
             for part in ("problem", "remedy")
         )
-        warnings.warn(
-            DataWarning(problems, remedy=remedies, doubts=doubts), stacklevel=_level_of_caller()
-        )
+        warn(DataWarning(problems, remedy=remedies, doubts=doubts))
 
 
 def lookalikes(values: Iterable[Any]) -> list[list[str]]:
@@ -206,13 +202,3 @@ def listed(texts: Iterable[str], between: str = ", ") -> str:
     return between.join(every[:_SHOWN]) + (
         f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else ""
     )
-
-
-def _level_of_caller() -> int:
-    """Count the frames up to the one that called r2b, for the line that a warning names."""
-    frame, level = sys._getframe(1), 1
-    while (
-        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b"
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
