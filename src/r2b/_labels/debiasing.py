@@ -410,9 +410,10 @@ def debias(
         "sample_weight": sample_weight,
     }
     if multilabel:
-        from r2b._labels.tags import debias_tags
+        from r2b._labels.tags import put_together, tasks_of
 
-        return debias_tags(y, data, options)
+        tags, tasks = tasks_of(y, data, options)
+        return put_together(tags, [each.solve() for each in tasks])
     if lives_on_a_device(y):
         return _on_device(y, data, {**options})
     from r2b._labels.task import task_of

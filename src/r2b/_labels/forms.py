@@ -260,9 +260,9 @@ class FairRows:
         codes = np.empty(data.n_rows, smallest_unsigned(self.response.n_classes))
         # Cells whose tables of classes are held together: 8 MiB.
         step = max(1, (1 << 20) // n_old**2)
-        one = step >= data.n_cells
-        for mine in [slice(None)] if one else rows_by_code(data.cells.codes // step):
-            first = 0 if one else int(data.cells.codes[mine][0]) // step * step
+        several = data.n_cells > step
+        for mine in rows_by_code(data.cells.codes // step) if several else [slice(None)]:
+            first = int(data.cells.codes[mine][0]) // step * step
             cells = slice(first, first + step)
             whole = whole_counts(counts[cells], self.response.channel(n_old, cells), seed, first)
             here = pairs[mine].astype(np.intp) - first * n_old

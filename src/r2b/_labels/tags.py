@@ -389,10 +389,13 @@ def seeds_of(random_state: Any, tags: Sized) -> list[int]:
     return [int(word) for word in words]
 
 
-def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> FairTags:
-    """Debias each tag on its own; rows, groups and weights are read once.
+def tasks_of(
+    Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Tags, list[Task]]:
+    """Return the tags that were read, and the binary problem of each.
 
-    The share without a tag is one minus that with it, so that the latter alone is bounded.
+    Rows, groups and weights are read once. The share without a tag is one minus that with it, so
+    that the latter alone is bounded.
 
     Parameters
     ----------
@@ -402,14 +405,6 @@ def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> 
     options : mapping
         Those of :func:`r2b.debias`; ``epsilon`` and ``target`` may be given by tag.
     """
-    tags, tasks = tasks_of(Y, data, options)
-    return put_together(tags, [task.solve() for task in tasks])
-
-
-def tasks_of(
-    Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[Tags, list[Task]]:
-    """Return the tags that were read, and the binary problem of each."""
     tags = read_tags(Y)
     names = tags.names.tolist()
     request, settings = request_and_settings(options, without=WITHOUT)
@@ -418,7 +413,13 @@ def tasks_of(
         Task.of(replace(rows, labels=tags.of(place)), asked, settings)
         for place, asked in enumerate(requests_of(request, names))
     ]
-    _warn_of_tags(tags, found[0])
+    warn_of_doubts(found[0])
+    share = tags.matrix.mean(axis=0)
+    still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]
+    if still:
+        problem = f"No row has the tag, or every row has it: {listed(still)}."
+        remedy = "Leave it out, or check the column; it stays as it is."
+        warn(DataWarning(problem, remedy=remedy, tags=still))
     return tags, found
 
 
@@ -463,14 +464,3 @@ def put_together(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
     library = tags.vocabulary.library
     came_as = library if library in get_args(Backend) else ""
     return FairTags(tags.names, tuple(found), came_as)
-
-
-def _warn_of_tags(tags: Tags, task: Task) -> None:
-    """Name what is doubtful about the groups, and tags that no row or every row has."""
-    warn_of_doubts(task)
-    share = tags.matrix.mean(axis=0)
-    still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]
-    if still:
-        problem = f"No row has the tag, or every row has it: {listed(still)}."
-        remedy = "Leave it out, or check the column; it stays as it is."
-        warn(DataWarning(problem, remedy=remedy, tags=still))

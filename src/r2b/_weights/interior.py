@@ -60,7 +60,10 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
             found = lu_solve(system, np.append(-slope - limits.T @ pushed, -apart))
             moved = limits @ found[:n_x]
             ds, dz = -off - moved, pushed + z / s * moved
-            length = part * _length(s, ds, z, dz)
+            value, change = np.append(s, z), np.append(ds, dz)
+            falls = change < 0  # until one of them is 0; at most a whole step
+            ratios = value[falls] / -change[falls]
+            length = part * min(1.0, float(ratios.min(initial=np.inf)))
             centre = float((s + length * ds) @ (z + length * dz)) / len(s)
             products = s * z + ds * dz - min(1.0, centre / product) ** 3 * product
         x, y = x + length * found[:n_x], y + length * found[n_x:]
@@ -72,10 +75,3 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     prices[tuple(sides.entries.T)] = duals[:n_sides] - duals[n_sides:]
     prices[:, -1] = y[:n_groups]
     return parity.settle(prices / parity.share[:, None])
-
-
-def _length(s: Floats, ds: Floats, z: Floats, dz: Floats) -> float:
-    """Return how far slacks and duals can go before one of them is 0; at most 1."""
-    value, slope = np.append(s, z), np.append(ds, dz)
-    falls = slope < 0
-    return min(1.0, float((value[falls] / -slope[falls]).min(initial=np.inf)))

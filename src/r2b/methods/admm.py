@@ -63,15 +63,12 @@ class _Iterates:
     """What a row carries from round to round; each row's own, given the thresholds."""
 
     labels: Floats
-    z: Floats
-    u: Floats
     tau: float
     gamma: float
 
-    @classmethod
-    def begin(cls, labels: Floats, tau: float, lam: float) -> _Iterates:
+    def __post_init__(self) -> None:
         # Training, first line: Z(0) = U(0) = 0, in floats whatever the labels came as.
-        return cls(labels, np.zeros(labels.shape), np.zeros(labels.shape), tau, lam + tau)
+        self.z = self.u = np.zeros(self.labels.shape)
 
     def scores(self) -> Floats:
         # Step 1: F(t) = Y + tau (Z(t) - U(t)).
@@ -206,7 +203,7 @@ class R2B(LabelMethod):
             if rho is None
             else box(rho, bound.epsilon)
         )
-        weight, rng = rows.row_weight[:, None], generator(self.random_state)
+        weight, rng = (rows.share * rows.weight[rows.groups])[:, None], generator(self.random_state)
 
         def apart(rows_now: Floats) -> float:
             return float(np.ptp(rows.means(rows_now), axis=0).max())
@@ -215,7 +212,7 @@ class R2B(LabelMethod):
             return float((weight * change**2).sum())
 
         gamma, epsilon = self.lam + self.tau, bound.epsilon
-        iterates = _Iterates.begin(labels, self.tau, self.lam)
+        iterates = _Iterates(labels, self.tau, gamma)
         found: Floats | None = None
         thresholds, history = [], []
         for _ in range(self.max_rounds):
@@ -247,7 +244,7 @@ class R2B(LabelMethod):
         self.history_, self.rho_ = tuple(history), rho
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        iterates = _Iterates.begin(labels, self.tau, self.lam)
+        iterates = _Iterates(labels, self.tau, self.lam + self.tau)
         for found in self.thresholds_:
             iterates.advance(iterates.scores(), found[groups])
         return iterates.returned(self.output)

@@ -60,11 +60,6 @@ class GroupedRows:
         start = np.searchsorted(codes, np.arange(n_groups + 1))
         return cls(order, codes, each / total[codes], start, total)
 
-    @property
-    def row_weight(self) -> Floats:
-        """The weight of each row."""
-        return np.asarray(self.share * self.weight[self.groups])
-
     def means(self, values: Floats) -> Floats:
         """Return the group means (n_groups, L) of values (n, L) in this order."""
         return np.asarray(np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0))

@@ -79,13 +79,9 @@ class RankCdf:
         seen = self.values[np.minimum(place, len(self.values) - 1)] == values
         cells = 2 * place + seen
         order = np.lexsort((rng.random(len(values)), values))
-        half = 0.5 / self.n_rows
-        low = np.where(seen, self.below[place], np.maximum(self.below[place] - half, 0.0))
-        high = np.where(
-            seen,
-            self.below[np.minimum(place + 1, len(self.values))],
-            np.minimum(self.below[place] + half, 1.0),
-        )
+        beside = np.where(seen, 0.0, 0.5 / self.n_rows)
+        low = np.maximum(self.below[place] - beside, 0.0)
+        high = np.minimum(self.below[place + seen] + beside, 1.0)
         drawn = low + (high - low) * spread(cells, order, rng)
         ranks = np.empty(len(values))
         # The intervals of new values overlap their neighbours', so the same ranks are dealt out

@@ -834,11 +834,11 @@ def read_predictions(
         if multilabel
         else _read_predicted(y_pred, y_true if asked.needs_truth else None, classes)
     )
-    own = []
+    own: list[int] = []
     if true is not None and asked.outcome != "every class":
         own = _own_places(true[1].values, labels.vocabulary.values)
-    if true is not None and asked.outcome == "right":
-        labels = _right(labels, true[0], own)
+        if asked.outcome == "right":
+            labels = _right(labels, true[0], own)
     data = read(
         labels,
         sensitive_features=sensitive_features,
@@ -956,12 +956,7 @@ def _read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
     truth = found if y_true is None else column_of(y_true, what="y_true")
     named = Vocabulary(classes_of(found, truth, classes, "y_pred"))
     order = named.values.tolist()
-    if (
-        classes is None
-        and not isinstance(found, Column)
-        and found.labels is None
-        and sorted(order) != order
-    ):
+    if classes is None and found.labels is None and sorted(order) != order:
         raise InputError(
             "The columns of y_pred have no names, and y_true has the classes "
             f"{listed(named.values)} in an order of its own.",

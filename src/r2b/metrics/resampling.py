@@ -14,6 +14,7 @@ import numpy as np
 
 from r2b._data import Dataset
 from r2b._data.arrays import SAME, Array, Floats
+from r2b._data.compute import parts_of
 from r2b._data.outcomes import Outcomes
 from r2b.metrics.means import divided
 
@@ -217,9 +218,7 @@ class FamilyRows:
         joint = self.places * n_kinds + codes[self.kept]
         counts = np.bincount(joint, self.repeats, self.n_places * n_kinds)
         counts = counts.astype(np.int64).reshape(self.n_places, n_kinds)
-        step = max(1, BLOCK_SUMS // counts.size)
-        for start in range(0, n_permutations, step):
-            b = min(step, n_permutations - start)
+        for b in _blocks(n_permutations, counts.size):
             sums = np.zeros((b, self.n_places, n_classes))
             for place, kind, taken in tables_by_chance(counts, b, rng):
                 sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
@@ -256,9 +255,7 @@ class FamilyRows:
         spread, ways = np.linalg.eigh(z.T @ z / len(z) - np.outer(mean, mean))
         # The symmetric root hardly moves with the last digits of the sums.
         root = ways * np.sqrt(np.where(spread > SAME * spread[-1], spread, 0.0)) @ ways.T
-        step = max(1, BLOCK_SUMS // (len(sizes) * len(mean)))
-        for start in range(0, n_permutations, step):
-            b = min(step, n_permutations - start)
+        for b in _blocks(n_permutations, len(sizes) * len(mean)):
             off = rng.standard_normal((b, len(sizes), len(mean))) @ root * np.sqrt(sizes)[:, None]
             for place in np.flatnonzero(sizes < 512):  # too few for the normal law
                 rows = rng.integers(len(z), size=(b, int(sizes[place])))
@@ -306,12 +303,18 @@ class FamilyRows:
         there = second > 0
         sizes = np.divide(first**2, second, out=np.zeros(self.n_sums), where=there)
         each = np.divide(second, first, out=np.zeros(self.n_sums), where=there)
-        found, step = [], max(1, BLOCK_SUMS // self.n_sums)
-        for start in range(0, n_boot, step):
-            drawn = rng.poisson(sizes, (min(step, n_boot - start), self.n_sums))
-            table = np.asarray(drawn * each, np.float64).reshape(len(drawn), self.n_places, -1)
+        found = []
+        for b in _blocks(n_boot, self.n_sums):
+            drawn = rng.poisson(sizes, (b, self.n_sums))
+            table = np.asarray(drawn * each, np.float64).reshape(b, self.n_places, -1)
             found.append(statistic((table, table.sum(axis=2))))
         return np.concatenate(found)
+
+
+def _blocks(n_draws: int, n_sums: int) -> list[int]:
+    """Return how many draws, of so many sums each, are held at a time, block by block."""
+    parts = parts_of(n_draws, max(1, BLOCK_SUMS // n_sums))
+    return [part.stop - part.start for part in parts]
 
 
 def weight_of_each(data: Dataset) -> Floats:
@@ -337,10 +340,8 @@ def tables_by_chance(
     counts: Array, n_tables: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, int, Array]]:
     """Draw tables with the row and column sums of ``counts``, as row, column and numbers there."""
-    sizes, left = (
-        counts.sum(axis=1).astype(np.int64),
-        np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1)),
-    )
+    sizes = counts.sum(axis=1).astype(np.int64)
+    left = np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1))
     for row, size in enumerate(sizes):
         places, rest = np.full(n_tables, size), left.sum(axis=1)
         # a multivariate hypergeometric is one column after the other, given those before

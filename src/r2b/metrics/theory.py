@@ -86,6 +86,11 @@ class GeneralizationBound:
         return sqrt(log(2 * self.n_classes * self.n_groups / self.delta) / (2 * self.n_smallest))
 
     @property
+    def _estimation(self) -> float:
+        """How far means of new rows may be from those of the training rows, in both directions."""
+        return 2 * (2 * self.complexity + self.confidence)
+
+    @property
     def printed(self) -> float:
         """The bound as stated: epsilon + 2 tau + 2 d + root. The proof does not give it."""
         return self.disparity + 2 * self.fit_gap + 2 * self.complexity + self.confidence
@@ -93,16 +98,13 @@ class GeneralizationBound:
     @property
     def proven(self) -> float:
         """The bound that the proof carries: epsilon + 2 tau + 2 (2 d + root)."""
-        return self.disparity + 2 * self.fit_gap + 2 * (2 * self.complexity + self.confidence)
+        return self.disparity + 2 * self.fit_gap + self._estimation
 
     @property
     def direct(self) -> float | None:
         """The same from the training disparity of f: that + 2 (2 d + root), at most ``proven``."""
-        return (
-            None
-            if self.predicted_disparity is None
-            else self.predicted_disparity + 2 * (2 * self.complexity + self.confidence)
-        )
+        seen = self.predicted_disparity
+        return None if seen is None else seen + self._estimation
 
     @property
     def vacuous(self) -> bool:
@@ -258,12 +260,8 @@ def rademacher_complexity(
     0.5
     """
     n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)  # a sparse matrix has no len
-    if (
-        not all(isinstance(number, (int, np.integer)) for number in (n_classes, n_draws))
-        or n_classes < 2
-        or n_draws < 2
-        or n_rows < 1
-    ):
+    several = all(isinstance(n, (int, np.integer)) and n >= 2 for n in (n_classes, n_draws))
+    if not several or n_rows < 1:
         raise ParameterError(
             f"There are {n_rows} rows, {n_classes} classes and {n_draws} draws.",
             remedy="Pass at least one row, two classes and two draws, in whole numbers.",
