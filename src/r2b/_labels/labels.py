@@ -17,6 +17,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of, records
+from r2b._data.numbers import refuse_other_number
 from r2b._labels.realised import Realised
 from r2b._labels.result import Result
 from r2b._labels.rows import Form as Form
@@ -232,12 +233,8 @@ class FairLabels(Result):
         self, block_rows: int = 65_536, dtype: DTypeLike | None = None
     ) -> Iterator[Array]:
         """Iterate over the matrix of fair labels in blocks of rows, for tables beyond memory."""
-        if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or block_rows < 1:
-            raise ParameterError(
-                f"block_rows is {block_rows!r}.",
-                remedy="Pass how many rows a block has, a whole number of at least 1.",
-                block_rows=block_rows,
-            )
+        remedy = "Pass how many rows a block has, a whole number of at least 1."
+        refuse_other_number("block_rows", block_rows, remedy, lambda n: n >= 1, Integral)
         return self._rows.labelled.iter_soft(self.rule, int(block_rows), dtype)
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:

@@ -12,13 +12,12 @@ import numpy as np
 
 from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import is_a
 from r2b._data import Cells, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.cells import read_cells
 from r2b._data.columns import Column
 from r2b._data.merge import Extent, Rows
-from r2b._data.numbers import read_weight, refuse_weightless_table
+from r2b._data.numbers import read_weight, refuse_other_number, refuse_weightless_table
 from r2b._data.probabilities import CLASSES, TOLERANCE, checked
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
@@ -308,13 +307,11 @@ def open_remote(
     sample_entries : int
         Entries of the sample that is loaded into local memory.
     """
-    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
-        raise ParameterError(
-            f"sample_entries is {sample_entries!r}.",
-            remedy="Pass how many numbers of the table may be read into memory as a sample, a "
-            "whole number of at least 0.",
-            sample_entries=sample_entries,
-        )
+    remedy = (
+        "Pass how many numbers of the table may be read into memory as a sample, a whole number of "
+        "at least 0."
+    )
+    refuse_other_number("sample_entries", sample_entries, remedy, lambda n: n >= 0, Integral)
     n_cells, n_classes = len(cell_weight), len(schema.classes)
     most, sums = sample_entries // n_classes, None
     if n_rows > most:

@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import column_of, refuse_lengths
+from r2b._data.numbers import refuse_other_number
 from r2b.errors import ParameterError
 from r2b.sklearn.learners import distributions
 
@@ -68,9 +69,8 @@ def make_folds(strata: Whole, cv: Any, seed: int, clusters: Any = None) -> Folds
     >>> [np.bincount(np.array([0, 0, 1, 1, 1, 1])[held]).tolist() for _, held in folds]
     [[1, 2], [1, 2]]
     """
-    if not isinstance(cv, Integral) or isinstance(cv, bool) or cv < 2:
-        remedy = "Pass the number of folds, a whole number of at least 2."
-        raise ParameterError(f"cv is {cv!r}.", remedy=remedy, cv=cv)
+    remedy = "Pass the number of folds, a whole number of at least 2."
+    refuse_other_number("cv", cv, remedy, lambda n: n >= 2, Integral)
     n, n_folds, rng = len(strata), int(cv), np.random.default_rng(seed)
     together = np.arange(n) if clusters is None else cluster_codes(clusters, n)
     apart = int(together.max()) + 1

@@ -20,6 +20,7 @@ from r2b._data import Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
+from r2b._data.numbers import refuse_other_number
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
@@ -125,17 +126,14 @@ class FairPredictor(ReportsItself, ABC):
 
     def _refuse_promise(self, weight: Any, clusters: Any) -> None:
         """Refuse a confidence that no promise can have, or rows that were not drawn one by one."""
-        confidence = self.confidence
-        if not is_a(Real, confidence) or not 0 < confidence < 1:
-            remedy = "Pass a number between 0 and 1, such as 0.95."
-            problem = f"confidence is {confidence!r}."
-            raise ParameterError(problem, remedy=remedy, confidence=confidence)
+        remedy = "Pass a number between 0 and 1, such as 0.95."
+        refuse_other_number("confidence", self.confidence, remedy, lambda value: 0 < value < 1)
         uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
         if clusters is not None or uneven:
             other = "clusters" if clusters is not None else "a sample_weight that differs"
             problem = f"confidence is given with {other}, but a promise counts rows one by one."
             remedy = "Leave one of the two out."
-            raise ParameterError(problem, remedy=remedy, confidence=confidence)
+            raise ParameterError(problem, remedy=remedy, confidence=self.confidence)
 
     @property
     def _cross_fits(self) -> bool:
@@ -178,11 +176,9 @@ class FairPredictor(ReportsItself, ABC):
         return replace(groups, schema=schema)
 
     def _held_folds(self) -> int:
-        share = self.held_back
-        if not is_a(Real, share) or not 0.02 <= share <= 0.5:
-            remedy = "Pass a share of the rows between 0.02 and 0.5, such as 0.25."
-            raise ParameterError(f"held_back is {share!r}.", remedy=remedy, held_back=share)
-        return round(1 / float(share))
+        remedy = "Pass a share of the rows between 0.02 and 0.5, such as 0.25."
+        refuse_other_number("held_back", self.held_back, remedy, lambda part: 0.02 <= part <= 0.5)
+        return round(1 / float(self.held_back))
 
     def _read(
         self,
@@ -308,10 +304,8 @@ class FairPredictor(ReportsItself, ABC):
         warn(kind(" ".join(problems), remedy=remedy, **facts))
 
     def _n_points(self) -> int:
-        if not is_a(Integral, self.frontier) or self.frontier < 0 or self.frontier == 1:
-            remedy = "Pass how many epsilons the path has, at least 2, or 0 to leave it out."
-            problem = f"frontier is {self.frontier!r}."
-            raise ParameterError(problem, remedy=remedy, frontier=self.frontier)
+        remedy = "Pass how many epsilons the path has, at least 2, or 0 to leave it out."
+        refuse_other_number("frontier", self.frontier, remedy, lambda n: n == 0 or n > 1, Integral)
         return int(self.frontier)
 
     def _promise(self, X: Any, y: Any, data: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from os import PathLike
 from time import monotonic
 from typing import Any, BinaryIO
 
-from r2b._constraints.families.request import is_a
 from r2b._data.compute import release_memory, work_ahead
+from r2b._data.numbers import refuse_other_number
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
@@ -175,9 +175,9 @@ class FileSource(Source):
         InputError
             A file is damaged, or its columns are not those of the first.
         """
-        if threads is not None and not (is_a(Integral, threads) and int(threads) >= 1):
+        if threads is not None:
             remedy = "Pass a whole number of at least 1, or leave it out for all cores."
-            raise ParameterError(f"threads is {threads!r}.", remedy=remedy, threads=threads)
+            refuse_other_number("threads", threads, remedy, lambda n: n >= 1, Integral)
         na = (na,) if isinstance(na, str) else tuple(na)  # one text, not its letters
         if delimiter is not None and (
             len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127
