@@ -26,7 +26,7 @@ def made(name: str, rng: np.random.Generator, n_groups: int, epsilon: np.ndarray
     given = {"target": rng.dirichlet(np.ones(n_classes)), "reference": GROUPS[n_groups // 2]}
     parameters = {each: given[each] for each in BOUNDS[name].parameters}
     asked = Asked(
-        0.1,
+        np.full(n_classes, 0.1),
         dict.fromkeys(PARAMETERS) | parameters,
         range(n_classes),
         "letter",
@@ -220,7 +220,9 @@ def test_a_ratio_of_negative_sums_projects_to_the_tip_where_nothing_moves():
 
 
 def test_a_ratio_refuses_a_class_that_nobody_has():
-    asked = Asked(0.2, {}, ["no", "yes"], "sex", population=lambda: np.array([1.0, 0.0]))
+    asked = Asked(
+        np.full(2, 0.2), {}, ["no", "yes"], "sex", population=lambda: np.array([1.0, 0.0])
+    )
     with pytest.raises(ParameterError, match="'yes' is empty"):
         BOUNDS["ratio"].of(asked)
 

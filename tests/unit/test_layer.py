@@ -30,7 +30,7 @@ def test_the_optimum_is_that_of_the_problem_written_out(name, widths, outcomes):
     n_outcomes = n_classes if outcomes is None else len(outcomes)
     shares = np.eye(n_classes) if outcomes is None else outcomes
     asked = Asked(
-        0.1,
+        np.full(n_outcomes, 0.1),
         {"target": np.full(n_outcomes, 1 / n_outcomes), "reference": "b"},
         range(n_outcomes),
         "letter",

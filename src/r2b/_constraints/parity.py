@@ -202,14 +202,13 @@ class Parity:
         """Groups that constrain each other through a cell or a family, as lists of numbers."""
         if len(self.members) == 1:
             return [np.arange(self.n_groups)]
-        label = np.arange(self.n_groups)
-        while True:
-            nearest = np.where(self.touching, label[None, :], self.n_groups).min(axis=1)
-            for member in self.members:
-                nearest[member.groups] = nearest[member.groups].min()
-            if (nearest == label).all():
-                return [np.flatnonzero(label == each) for each in np.unique(label)]
-            label = nearest
+        from scipy.sparse.csgraph import connected_components
+
+        linked = self.touching.copy()
+        for member in self.members:
+            linked[member.groups, member.groups] = True
+        number, label = connected_components(linked, directed=False)
+        return [np.flatnonzero(label == each) for each in range(number)]
 
     def shifts(self, prices: Floats) -> Floats:
         """Add up the prices of its groups for each cell, (n_cells, n_classes)."""

@@ -142,7 +142,13 @@ class Layout:
         """The R names: the values of one attribute, or text such as ``"sex=f, race=b"``."""
         codes = self.table.T.tolist()
         if len(self.columns) == 1:
-            names = self._one_column()[codes[0]]
+            (vocabulary,) = self.vocabularies
+            values = vocabulary.values
+            if vocabulary.has_missing and values.dtype.kind == "U":
+                values = np.append(values, MISSING_NAME)
+            elif vocabulary.has_missing:
+                values = as_objects([*map(plain_value, values), MISSING_NAME])
+            names = values[codes[0]]
         else:
             written = [
                 [
@@ -154,15 +160,6 @@ class Layout:
             names = np.array([", ".join(row) for row in zip(*written, strict=True)], dtype=np.str_)
         names.flags.writeable = False
         return np.asarray(names)
-
-    def _one_column(self) -> Array:
-        """Return the values of one attribute by code, with the name of missing rows last."""
-        vocabulary = self.vocabularies[0]
-        if not vocabulary.has_missing:
-            return vocabulary.values
-        if vocabulary.values.dtype.kind == "U":
-            return np.append(vocabulary.values, MISSING_NAME)
-        return as_objects([*map(plain_value, vocabulary.values), MISSING_NAME])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; kinds only where not all are categories."""

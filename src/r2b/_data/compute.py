@@ -196,8 +196,7 @@ def in_order(
     if shared is not None and n_threads >= min(shared[0], len(parts)):
         yield from chain.from_iterable(shared[1].map(work_on, several))
     else:  # a pool per pass: no pool has to survive a fork or be shut down
-        with ThreadPoolExecutor(n_threads) as pool:
-            yield from chain.from_iterable(pool.map(work_on, several))
+        yield from chain.from_iterable(work_ahead(work_on, several, n_threads))
 
 
 _workers: ContextVar[tuple[int, ThreadPoolExecutor] | None] = ContextVar("_workers", default=None)

@@ -133,12 +133,12 @@ def _column_or_table(y: Any) -> Column | Frame:
 
 
 def _is_float(column: Column) -> bool:
-    dtype = getattr(column.native, "dtype", getattr(column.native, "type", None))
-    if dtype is None:
-        return isinstance(column.native[0], (float, np.floating))
-    return getattr(dtype, "kind", "") == "f" or str(dtype).lower().startswith(
-        ("float", "double", "halffloat", "sparse[float")
-    )
+    values = column.values
+    if isinstance(values, np.ndarray):
+        return bool(values.dtype.kind == "f")
+    if column.library == "list":
+        return isinstance(values[0], (float, np.floating))
+    return str(values.type) in ("halffloat", "float", "double")
 
 
 def refuse_decimals(vocabulary: Vocabulary) -> None:

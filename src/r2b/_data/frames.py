@@ -63,8 +63,8 @@ def frame_of(
         array = values if isinstance(values, np.ndarray) else as_objects(list(values))
         kind = nw.String if array.dtype == object and not len(array) else None  # names
         listed = array.tolist() if array.dtype.kind in "OU" else array
-        made[name] = nw.new_series(str(plain_value(name)), listed, kind, backend=library)
-    frame = nw.to_native(nw.concat([each.to_frame() for each in made.values()], how="horizontal"))
+        made[name] = nw.new_series("", listed, kind, backend=library)
+    frame = nw.from_dict({str(plain_value(name)): each for name, each in made.items()}).to_native()
     if library == "pandas":
         frame.columns = list(made)
     return frame if index is None or library != "pandas" else frame.set_axis(index, axis=0)

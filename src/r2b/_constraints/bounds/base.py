@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from r2b._constraints.epsilon import Epsilon, epsilon_per_class
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.values import json_value
 
@@ -73,7 +72,7 @@ class Asked:
 
     Attributes
     ----------
-    epsilon : float, array-like of shape (n_classes,) or mapping
+    epsilon : ndarray of shape (n_classes,)
     parameters : mapping
         The parameters of all bounds by name; None where one is not given.
     classes : sequence
@@ -91,7 +90,7 @@ class Asked:
         Whether the means of a group add up to 1; those of outcomes need not.
     """
 
-    epsilon: Epsilon
+    epsilon: Floats
     parameters: Mapping[str, Any]
     classes: Sequence[object]
     family: str
@@ -146,12 +145,7 @@ class Bound(ABC):
     @classmethod
     def of(cls, asked: Asked) -> Self:
         """Make the bound that a user asks for."""
-        return cls(cls.widths_of(asked))
-
-    @classmethod
-    def widths_of(cls, asked: Asked) -> Floats:
-        """Check epsilon and return it per class."""
-        return epsilon_per_class(asked.epsilon, asked.classes, largest=cls.largest)
+        return cls(asked.epsilon)
 
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
         """Return the parameters with which a user would ask for this bound of groups so named."""

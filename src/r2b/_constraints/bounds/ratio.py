@@ -38,8 +38,7 @@ class RatioBound(Bound):
     @classmethod
     def of(cls, asked: Asked) -> Self:
         """Make the bound, refusing a class that no row has: it has no ratio."""
-        epsilon = cls.widths_of(asked)
-        empty = np.flatnonzero((asked.population() <= 0) & (epsilon < 1))
+        empty = np.flatnonzero((asked.population() <= 0) & (asked.epsilon < 1))
         if len(empty):
             label = asked.classes[int(empty[0])]
             problem = (
@@ -48,7 +47,7 @@ class RatioBound(Bound):
             )
             remedy = "Leave the class out of the labels, or pass an epsilon of 1 for this class."
             raise ParameterError(problem, remedy=remedy, class_name=label, family=asked.family)
-        return cls(epsilon)
+        return cls(asked.epsilon)
 
     def sides(self, n_groups: int) -> Sides:
         """Return the level and the accepted part of it."""

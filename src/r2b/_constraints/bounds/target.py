@@ -54,7 +54,7 @@ class TargetBound(Bound):
                 remedy="Pass `target='population'`, or one share per class that add up to 1.",
                 family=asked.family,
             )
-        return cls(cls.widths_of(asked), _read_target(wanted, asked))
+        return cls(asked.epsilon, _read_target(wanted, asked))
 
     def sides(self, n_groups: int) -> Sides:
         """Return half of epsilon on both sides of the target."""

@@ -64,7 +64,7 @@ class ReferenceBound(Bound):
         if not found and isinstance(wanted, str) and wanted == "highest":
             means = asked.means()
             tied = means >= means.max(axis=0) - SAME
-            return cls(cls.widths_of(asked), tied.argmax(axis=0))
+            return cls(asked.epsilon, tied.argmax(axis=0))
         if wanted is None or not found:
             given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"
             raise ParameterError(
@@ -76,7 +76,7 @@ class ReferenceBound(Bound):
                 family=asked.family,
                 reference=wanted,
             )
-        return cls(cls.widths_of(asked), found[0])
+        return cls(asked.epsilon, found[0])
 
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
         """Return the name of the reference group."""

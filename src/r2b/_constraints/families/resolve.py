@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS, Asked, Bound, MomentBound
+from r2b._constraints.epsilon import epsilon_per_class
 from r2b._constraints.families.fitted import (
     Absent,
     Counting,
@@ -153,7 +154,7 @@ class _Builder:
             refuse_weightless_groups(cells, parts, share, names)
         assert family.epsilon is not None
         asked = Asked(
-            family.epsilon,
+            epsilon_per_class(family.epsilon, self.compared, largest=kind_of_bound.largest),
             family.parameters,
             self.compared,
             name,
