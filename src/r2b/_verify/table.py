@@ -20,7 +20,7 @@ from r2b._files.formats import as_text
 from r2b._verify.output import copies, whole_rows
 from r2b.engines.batch import plain_type, taken_rows
 from r2b.engines.files import FileSource
-from r2b.engines.files.reading import ReadJob
+from r2b.engines.files.reading import ReadJob, Wanted
 from r2b.engines.roles import Decode
 
 
@@ -82,7 +82,7 @@ def column_marks(
         batches = job.read(spelled=True) if delimited else job.read()
         return [source.completed(each, None, number).record for each in batches]
 
-    several = work_ahead(read, source.jobs(None), source.threads)
+    several = work_ahead(read, source.jobs(Wanted(None)), source.threads)
     records = (record for each in several for record in each if len(record))
     for record in records if repeated is None else whole_rows(records, repeated):
         if repeated is not None:

@@ -61,7 +61,7 @@ from r2b.cli.reading import (
     typed_reading,
 )
 from r2b.engines.files import FileSource
-from r2b.engines.files.writing import kept_files, shape_of, write_into
+from r2b.engines.files.writing import shape_of, write_into
 from r2b.engines.source import Relabel, RelabelTags, new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.engines.tables import read_classes, roles_of
@@ -266,7 +266,7 @@ def debias_command(
         if piped:  # the output is complete before its first byte is sent
             target = f"{stack.enter_context(TemporaryDirectory())}/output.{shape}"
             aside = stack.enter_context(AtomicWriter())
-        written = write_into(aside, source, relabel, target, str(shape))
+        written = write_into(aside, source, relabel, target, shape)
         meter.now("Checking")
         typed, threads, contents, facts = typed_reading(), given["threads"], [], []
         how = reads_again(source, shape, typed.get("encoding", "utf-8"), typed.get("na", ()))
@@ -435,7 +435,7 @@ def reweigh_command(
         refuse_taken((new_column,), source)
         found = Scan(source).reweigh(**columns, **asked, progress=meter)
         meter.now("Writing")
-        write_into(writer, source, found.rows.weigh(found.rule, new_column), output, str(shape))
+        write_into(writer, source, found.rows.weigh(found.rule, new_column), output, shape)
         if save is not None:
             writer.write(save, json.dumps(found.to_json(), allow_nan=False).encode())
         writer.commit()
@@ -731,7 +731,7 @@ def _opened(
     ):
         warnings.simplefilter("ignore", NotSolvedWarning)  # the exit code and the status say it
         source = open_table(data, meter, given.get("threads"))
-        writer.keep = (*kept_files(source), *cost_files(given.get("costs")))
+        writer.keep = (*source.listing.kept, *cost_files(given.get("costs")))
         written = {name: path for name, path in paths.items() if path is not None}
         places = [os.path.realpath(path) for path in written.values() if path != "-"]
         for name, path in written.items():

@@ -18,10 +18,10 @@ import numpy as np
 
 from r2b._data.arrays import Whole
 from r2b._files.arrow import first_line, pyarrow
-from r2b._files.formats import Dialect, Format
+from r2b._files.formats import Dialect
 from r2b.engines.files.lines import Chunk, TextStored, n_lines
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import Wanted, no_columns
+from r2b.engines.files.reading import ReadOptions, Wanted, no_columns
 from r2b.errors import EmptyError, InputError
 
 _MARKS = (",", ";", "\t", "|")  # delimiters that are looked for in a header, in this order
@@ -33,26 +33,22 @@ class DelimitedStored(TextStored):
     Parameters
     ----------
     part : Part
-    format : Format
-    delimiter : str, optional
-    na : sequence of str
-        Text that means missing.
-    encoding : str
+    options : ReadOptions
 
     Attributes
     ----------
+    na : sequence of str
+        Text that means missing.
     dialect : Dialect
         How the header is written, and so new fields.
     shown : str
         The delimiter that the header shows.
     """
 
-    def __init__(
-        self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str
-    ) -> None:
-        super().__init__(part, format, encoding)
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
         csv.field_size_limit(2**31 - 1)  # the largest number that every platform takes
-        self.na, text = tuple(na), self.start()
+        self.na, text = options.na, self.start()
         first = next(_lines(text), "").strip("\r\n")
         if not text.strip("\r\n"):
             remedy = "Pass a file with a header and at least one row."
@@ -66,8 +62,8 @@ class DelimitedStored(TextStored):
                 "Remove the line. Where the header does not tell the delimiter, pass `delimiter`."
             )
             raise self._wrong(1, f"The first line of {part.name}, {note}.", remedy)
-        self.shown = "\t" if format.kind == "tsv" else _delimiter_of(text)
-        delimiter = delimiter or self.shown
+        self.shown = "\t" if self.kind == "tsv" else _delimiter_of(text)
+        delimiter = options.delimiter or self.shown
         reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
         try:
             names = next(reader)

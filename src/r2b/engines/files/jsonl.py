@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format, as_text
+from r2b._files.formats import as_text
 from r2b._files.text import objects_of, parse_object
 from r2b.engines.files.lines import Chunk, TextStored
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import Wanted, no_columns
+from r2b.engines.files.reading import ReadOptions, Wanted, no_columns
 from r2b.errors import EmptyError, MixedTypeError
 
 
@@ -23,8 +23,7 @@ class JsonStored(TextStored):
     Parameters
     ----------
     part : Part
-    format : Format
-    encoding : str
+    options : ReadOptions
 
     Attributes
     ----------
@@ -32,8 +31,8 @@ class JsonStored(TextStored):
         Keys whose values are of types that no column can hold together.
     """
 
-    def __init__(self, part: Part, format: Format, encoding: str) -> None:
-        super().__init__(part, format, encoding)
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
         if self.start().partition("\n")[0].endswith("\r"):
             self.newline = b"\r\n"
         arrow = pyarrow()
@@ -74,7 +73,7 @@ class JsonStored(TextStored):
                 column=name,
                 path=self.part.path,
             )
-        names = self.schema.names if columns is None else list(columns)
+        names = self.schema.names if columns is None else columns
         arrays = []
         for name in names:
             values: list[Any] = [record.get(name) for record in records]

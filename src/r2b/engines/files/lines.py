@@ -20,7 +20,7 @@ from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, opened, seen_instead, settled_encoding
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import ReadJob, Stored, Wanted, reading
+from r2b.engines.files.reading import ReadJob, ReadOptions, Stored, Wanted, reading
 from r2b.engines.source import NewColumns
 from r2b.engines.tally import combined, encoded_column
 from r2b.errors import InputError
@@ -74,8 +74,7 @@ class TextStored(Stored):
     Parameters
     ----------
     part : Part
-    format : Format
-    encoding : str
+    options : ReadOptions
 
     Attributes
     ----------
@@ -92,15 +91,15 @@ class TextStored(Stored):
     size = 1 << 22
     newline = b"\n"
 
-    def __init__(self, part: Part, format: Format, encoding: str) -> None:
-        super().__init__(part)
-        self.format, self.kind = format, format.kind
-        with reading(part), opened(part.path, format.compression) as file:
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
+        self._compression = options.format.compression
+        with reading(part), opened(part.path, self._compression) as file:
             begin = file.read(64)
-        self.encoding, self.mark = settled_encoding(encoding, begin)
-        seen = seen_instead(begin, Format(format.kind))
+        self.encoding, self.mark = settled_encoding(options.encoding, begin)
+        seen = seen_instead(begin, Format(self.kind))
         if seen and not self.encoding.startswith(("utf-16", "utf-32")):
-            problem = f"{part.name} cannot be read as {format}. {seen[0]}."
+            problem = f"{part.name} cannot be read as {options.format}. {seen[0]}."
             raise self._wrong(1, problem, seen[1])
         self._header = b""
 
@@ -210,7 +209,7 @@ class TextStored(Stored):
         with (
             reading(self.part),
             open(self.part.path, "rb") as packed,
-            opened(packed, self.format.compression) as file,
+            opened(packed, self._compression) as file,
         ):
             place, line = len(file.read(len(self.mark))), 1
             decoder = codecs.getincrementaldecoder(self.encoding)()

@@ -92,6 +92,11 @@ class Listing:
     many: bool
     whole: bool = False
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What must not be written to: the folder that was named, or the files."""
+        return (self.root,) if self.whole else tuple(part.path for part in self.parts)
+
 
 def list_files(
     given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Listing,

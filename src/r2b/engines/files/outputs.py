@@ -116,7 +116,7 @@ class ParquetOutput:
         self._schema, self._keep_groups = schema, file.kind == "parquet"
         self._held: list[Any] = []
         self._place = ""
-        codecs: Any = file.codecs()
+        codecs: Any = file.codecs
         # New columns have the codec of the label.
         label = next((codecs[name] for name in relabel.decode.roles.label if name in codecs), None)
         codecs = (codecs | dict.fromkeys(relabel.names, label or "snappy")) if codecs else "snappy"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
-from r2b.engines.batch import Batch
+from r2b._files.formats import Format
+from r2b.engines.batch import PIECE_ROWS, Batch
 from r2b.engines.files.listing import Part
 from r2b.errors import DamagedFileError, InputError
 
@@ -40,12 +41,36 @@ class ReadJob:
 
 
 @dataclass(frozen=True)
+class ReadOptions:
+    """How the files of a table are read.
+
+    Attributes
+    ----------
+    format : Format
+    delimiter : str or None
+        Of CSV and TSV; None for what the header shows.
+    na : sequence of str
+        Text that means missing in CSV and TSV.
+    encoding : str
+        Of text.
+    sheet : str or None
+        Of a workbook; may be left out where only one has cells.
+    """
+
+    format: Format
+    delimiter: str | None
+    na: Sequence[str]
+    encoding: str
+    sheet: str | None
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What is to be read of a file.
 
     Attributes
     ----------
-    columns : sequence of str or None
+    columns : list of str or None
         Columns with unique names, possibly none; None for all columns, as they stand.
     coded : collection of str
         Columns whose text may come as a dictionary.
@@ -53,9 +78,9 @@ class Wanted:
         Most rows of a batch.
     """
 
-    columns: Sequence[str] | None
-    coded: Collection[str]
-    rows: int
+    columns: list[str] | None
+    coded: Collection[str] = ()
+    rows: int = PIECE_ROWS
 
 
 class Stored(ABC):
@@ -64,6 +89,7 @@ class Stored(ABC):
     Parameters
     ----------
     part : Part
+    options : ReadOptions
 
     Attributes
     ----------
@@ -79,6 +105,8 @@ class Stored(ABC):
 
     encoding, mark : str, bytes
         Of text, and what it begins with (BOM).
+    codecs : dict of str to str
+        Of the columns of Parquet.
     codec, streamed : str or None, bool
         How batches of Arrow are compressed, and whether they are a stream.
     sheet : str
@@ -97,11 +125,12 @@ class Stored(ABC):
     sheet: str = "Sheet1"
     mixed: frozenset[str] = frozenset()
 
-    def __init__(self, part: Part) -> None:
-        self.part = part
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        self.part, self.kind = part, options.format.kind
         with reading(part):
             self._seen = self._size_and_time()
         self.n_bytes = self._seen[0]
+        self.codecs: dict[str, str] = {}
 
     @abstractmethod
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
@@ -117,10 +146,6 @@ class Stored(ABC):
     def header_with(self, new: Sequence[str]) -> bytes:
         """Return what stands before the rows of a file of text, with new columns."""
         return b""
-
-    def codecs(self) -> dict[str, str]:
-        """Return the codec of each column of a Parquet file."""
-        return {}
 
     def remedy_for(self, column: str) -> str:
         """Return a remedy for a column that is not there, if the file suggests one."""

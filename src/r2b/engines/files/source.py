@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from time import monotonic
@@ -14,24 +16,35 @@ from typing import Any, BinaryIO
 from r2b._data.compute import release_memory, work_ahead
 from r2b._data.numbers import refuse_other_number
 from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.atomic import AtomicWriter
+from r2b._files.formats import opened, seen_instead
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
+from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import (
     Listing,
+    Part,
     key_values,
     list_files,
     refuse_other_columns,
     uneven_columns,
 )
-from r2b.engines.files.opening import open_stored
-from r2b.engines.files.reading import ReadJob, Stored, Wanted
+from r2b.engines.files.reading import ReadJob, ReadOptions, Stored, Wanted, reading
+from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, beside
-from r2b.engines.spool import ELSEWHERE, keeping
+from r2b.engines.spool import ELSEWHERE, copied, keeping
 from r2b.engines.tally import Tally
-from r2b.errors import EmptyError, InputError, ParameterError, part_of_a_table
+from r2b.errors import (
+    DamagedFileError,
+    EmptyError,
+    InputError,
+    ParameterError,
+    part_of_a_table,
+)
 
 EMPTY = ("",)
 """Text that means missing by default: empty fields."""
@@ -205,10 +218,8 @@ class FileSource(Source):
                 problem = f"{listing.name} is {shape}, {why}."
                 remedy = f"Leave `{option}` out."
                 raise ParameterError(problem, remedy=remedy, **{option: given})
-        files = tuple(
-            open_stored(part, shape, delimiter, na, encoding, scratch, sheet)
-            for part in listing.parts
-        )
+        options = ReadOptions(shape, delimiter, na, encoding, sheet)
+        files = tuple(_open_stored(part, options, scratch) for part in listing.parts)
         refuse_other_columns(files, shape)
         keys, first = key_values(listing.parts), listing.parts[0]
         for name in keys:
@@ -239,10 +250,8 @@ class FileSource(Source):
     @property
     def n_rows(self) -> int | None:
         """The number of rows, where it is known: Parquet says it, text has to be read once."""
-        counts = [file.n_rows for file in self.files]
-        if None in counts:
-            return self._known.get("rows")
-        return sum(rows for rows in counts if rows is not None)
+        known = [file.n_rows for file in self.files if file.n_rows is not None]
+        return sum(known) if len(known) == len(self.files) else self._known.get("rows")
 
     @property
     def n_bytes(self) -> int:
@@ -269,7 +278,7 @@ class FileSource(Source):
         Rows count from 0, lines from 1; IndexError where there is none.
         """
         before, last = 0, -1
-        for number, job in self.jobs([]):
+        for number, job in self.jobs(Wanted([])):
             before = before if number == last else 0
             last = number
             if row < job.n_rows:
@@ -317,33 +326,26 @@ class FileSource(Source):
 
         Where ``coded`` is true, text may come as a dictionary, which is faster to count.
         """
-        wanted = None if columns is None else tuple(dict.fromkeys(columns))
+        names = None if columns is None else list(dict.fromkeys(columns))
 
         def results(number: int, job: ReadJob) -> list[Any]:
-            return [work(self.completed(each, wanted, number)) for each in job.read() if len(each)]
+            return [work(self.completed(each, names, number)) for each in job.read() if len(each)]
 
-        coded_columns = wanted or () if coded else ()
-        for _, found in self.passed(wanted, results, coded=coded_columns, most_rows=most_rows):
+        wanted = Wanted(names, names or () if coded else (), most_rows)
+        for _, found in self.passed(wanted, results):
             yield from found
         release_memory()
 
     def passed(
-        self,
-        columns: Sequence[str] | None,
-        work: Callable[[int, ReadJob], Any],
-        *,
-        coded: Collection[str] = (),
-        most_rows: int = PIECE_ROWS,
+        self, wanted: Wanted, work: Callable[[int, ReadJob], Any]
     ) -> Iterator[tuple[int, Any]]:
         """Pass over all rows: yield the number of a file and the result of work, piece by piece.
 
         Several threads work; results come in order, and progress is reported after each.
         """
         begun, n_rows, rows = monotonic(), self.n_rows, 0
-        jobs = self.jobs(columns, coded=coded, most_rows=most_rows)
-        for (number, job), found in work_ahead(
-            lambda item: (item, work(*item)), jobs, self.threads
-        ):
+        several = work_ahead(lambda item: (item, work(*item)), self.jobs(wanted), self.threads)
+        for (number, job), found in several:
             yield number, found
             rows += job.n_rows
             share = rows / n_rows if n_rows else None
@@ -354,21 +356,15 @@ class FileSource(Source):
                 self.watch(PassProgress(rows, share, monotonic() - begun))
         self._known["rows"] = rows
 
-    def jobs(
-        self,
-        columns: Sequence[str] | None,
-        *,
-        coded: Collection[str] = (),
-        most_rows: int = PIECE_ROWS,
-    ) -> Iterator[tuple[int, ReadJob]]:
+    def jobs(self, wanted: Wanted) -> Iterator[tuple[int, ReadJob]]:
         """Yield what reads all files, piece by piece, with the numbers of their files."""
+        columns, first = wanted.columns, 0
         self.refuse_twice(columns or ())
-        first = 0
         mine = None if columns is None else [name for name in columns if name not in self.keys]
         for number, file in enumerate(self.files):
             file.refuse_changed()
-            rows = min(_piece_rows(file.schema, mine), most_rows)
-            for job in file.jobs(Wanted(mine, coded, rows), first):
+            rows = min(_piece_rows(file.schema, mine), wanted.rows)
+            for job in file.jobs(Wanted(mine, wanted.coded, rows), first):
                 yield number, job
                 first += job.n_rows
 
@@ -376,7 +372,7 @@ class FileSource(Source):
         """Return a batch with what the folders say, and with text as numbers where wanted."""
         names, record = self.names if columns is None else columns, batch.record
         own = [name for name in names if name not in self.keys]
-        if own and record.schema.names != own:  # files may hold their columns in another order
+        if record.schema.names != own:  # files may hold their columns in another order
             record = record.select(own)
         for place, name in enumerate(own):
             if name in self.numbers:
@@ -444,9 +440,12 @@ class FileSource(Source):
 
     def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the files with new columns: one as one, several as a folder."""
-        from r2b.engines.files.writing import write_files
+        from r2b.engines.files.writing import shape_of, write_into
 
-        write_files(self, relabel, local_path(path), force=force)
+        path = local_path(path)
+        with AtomicWriter(force=force, keep=self.listing.kept) as writer:
+            write_into(writer, self, relabel, path, shape_of(self, path))
+            writer.commit()
 
 
 def _piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
@@ -459,3 +458,43 @@ def _piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
             nested = 16 if types.is_nested(column.type) else 1
             width += int(column.type.list_size) if fixed else nested
     return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
+
+
+_STORED: dict[str, type[Stored]] = {
+    "csv": DelimitedStored,
+    "tsv": DelimitedStored,
+    "jsonl": JsonStored,
+    "parquet": ParquetStored,
+    "arrow": ArrowStored,
+    "xlsx": WorkbookStored,
+}
+
+
+def _open_stored(part: Part, options: ReadOptions, scratch: str | None) -> Stored:
+    """Open a file of any format; a compressed one that is no text is first unpacked to scratch.
+
+    Raises
+    ------
+    InputError
+        It is damaged.
+    FileTooLargeError
+        It grows beyond the limit of :mod:`r2b._files.formats`.
+    """
+    packed, shape = part.path, options.format
+    try:
+        if not shape.is_text and shape.compression:
+            grown = partial(refuse_growth, part.name, os.path.getsize(packed))
+            with reading(part), opened(packed, shape.compression) as file:
+                path, held = copied(part.name, file.read, scratch, grown)
+            part = replace(part, path=path, held=held)
+        made = _STORED[shape.kind](part, options)
+        with reading(part):
+            list(made.schema.names)  # names may be damaged text, which is only read here
+        return made
+    except DamagedFileError as error:
+        with open(packed, "rb") as file:
+            seen = seen_instead(file.read(64), shape)
+        if seen is None:
+            raise
+        problem = f"{part.name} cannot be read as {shape}. {seen[0]}."
+        raise error.changed(problem=problem, remedy=seen[1]) from error

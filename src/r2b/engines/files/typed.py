@@ -14,7 +14,7 @@ from r2b._files.text import refuse_growth
 from r2b._files.workbook import read_sheet
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import ReadJob, Stored, Wanted, no_columns, reading
+from r2b.engines.files.reading import ReadJob, ReadOptions, Stored, Wanted, reading
 
 
 class ParquetStored(Stored):
@@ -26,27 +26,22 @@ class ParquetStored(Stored):
         Rows of each row group.
     """
 
-    kind = "parquet"
-
-    def __init__(self, part: Part) -> None:
-        super().__init__(part)
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
         with reading(part), self._opened() as file:
             self.schema, footer = file.schema_arrow, file.metadata
-        self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+            groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+            for group in groups[:1]:
+                for column in map(group.column, range(group.num_columns)):
+                    codec = column.compression.replace("UNCOMPRESSED", "NONE")
+                    self.codecs[column.path_in_schema] = codec
+        self.groups = tuple(group.num_rows for group in groups)
         self.n_rows = sum(self.groups)
-
-    def codecs(self) -> dict[str, str]:
-        """Return the codec of each column."""
-        footer = self._footer()
-        columns = footer.row_group(0) if footer.num_row_groups else None
-        found = map(columns.column, range(columns.num_columns)) if columns else ()
-        return {
-            each.path_in_schema: each.compression.replace("UNCOMPRESSED", "NONE") for each in found
-        }
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield one job per row group; a large one is read here, and its parts are handed on."""
-        footer = self._footer()
+        with reading(self.part), self._opened() as file:
+            footer = file.metadata
         texts = self._texts(wanted.columns)
         codes = [name for name in texts if name in wanted.coded]
         plain = [name for name in texts if name not in codes]
@@ -66,20 +61,16 @@ class ParquetStored(Stored):
         self,
         footer: Any,
         number: int,
-        columns: Sequence[str] | None,
+        columns: list[str] | None,
         codes: list[str],
         first: int,
         rows: int,
     ) -> Iterator[Batch]:
         n_rows, done, place = self.groups[number], 0, f"row group {number}"
         with reading(self.part, place), self._opened(footer, codes) as file:
-            names = None if columns is None else list(columns)
-            pieces = file.iter_batches(rows, [number], names, use_threads=False)
+            pieces = file.iter_batches(rows, [number], columns, use_threads=False)
             while done < n_rows:
-                if columns is not None and not columns:
-                    record = no_columns(min(rows, n_rows - done))
-                else:
-                    record = sound(next(pieces))
+                record = sound(next(pieces))
                 yield Batch(record, first + done, f"{self.part.name}, {place}", done)
                 done += record.num_rows
 
@@ -102,10 +93,6 @@ class ParquetStored(Stored):
         return parquet().ParquetFile(
             self.part.path, metadata=footer, read_dictionary=codes, page_checksum_verification=True
         )
-
-    def _footer(self) -> Any:
-        with reading(self.part), self._opened() as file:
-            return file.metadata
 
     def _texts(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns of text with unique names: only these can be read as codes."""
@@ -136,10 +123,8 @@ class ArrowStored(Stored):
         How its batches are compressed: "lz4", "zstd" or None.
     """
 
-    kind = "arrow"
-
-    def __init__(self, part: Part) -> None:
-        super().__init__(part)
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
         with reading(part):
             with open(part.path, "rb") as file:
                 self.streamed = file.read(6) != b"ARROW1"
@@ -188,25 +173,12 @@ class ArrowStored(Stored):
 
 
 class WorkbookStored(Stored):
-    """A sheet of a workbook, which is read into memory.
+    """A sheet of a workbook, which is read into memory."""
 
-    Parameters
-    ----------
-    part : Part
-    sheet : str, optional
-        Its name; may be left out where only one has cells.
-
-    Attributes
-    ----------
-    sheet : str
-    """
-
-    kind = "xlsx"
-
-    def __init__(self, part: Part, sheet: str | None = None) -> None:
-        super().__init__(part)
+    def __init__(self, part: Part, options: ReadOptions) -> None:
+        super().__init__(part, options)
         with reading(part), open(part.path, "rb") as file:
-            self.sheet, self._table = read_sheet(file, part.name, sheet)
+            self.sheet, self._table = read_sheet(file, part.name, options.sheet)
         self.schema, self.n_rows = self._table.schema, self._table.num_rows
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
@@ -216,8 +188,6 @@ class WorkbookStored(Stored):
 
 def _cut(table: Any, wanted: Wanted, first: int, place: str) -> Iterator[ReadJob]:
     """Yield jobs for rows that are in memory."""
-    columns = wanted.columns
-    if columns is not None:
-        table = table.select(list(columns)) if columns else no_columns(len(table))
+    table = table if wanted.columns is None else table.select(wanted.columns)
     for batch in in_batches(table, wanted.rows, first, place):
         yield ReadJob(len(batch), partial(list, [batch]))

@@ -16,7 +16,7 @@ from r2b._files.text import lines_of
 from r2b.engines.files.lines import TextStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.outputs import open_output
-from r2b.engines.files.reading import ReadJob
+from r2b.engines.files.reading import ReadJob, Wanted
 from r2b.engines.source import Relabel, beside
 from r2b.errors import InputError, ParameterError
 
@@ -25,35 +25,6 @@ if TYPE_CHECKING:
 
 _DELIMITED = ("csv", "tsv")
 _EMPTY_IS_MISSING = (*_DELIMITED, "xlsx")
-
-
-def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False) -> None:
-    """Write a table in files with new columns.
-
-    Parameters
-    ----------
-    source : FileSource
-    relabel : Relabel
-    path : str
-        A file for one file, a folder for several; the files in it have the names they came with.
-    force : bool
-        Replace what is there.
-
-    Raises
-    ------
-    ParameterError
-        It is there already, the disk has no room, or the name tells a format that the table cannot
-        have.
-    """
-    with AtomicWriter(force=force, keep=kept_files(source)) as writer:
-        write_into(writer, source, relabel, path)
-        writer.commit()
-
-
-def kept_files(source: FileSource) -> tuple[str, ...]:
-    """Return what must not be written to: the folder that was named, or the files."""
-    listing = source.listing
-    return (listing.root,) if listing.whole else tuple(part.path for part in listing.parts)
 
 
 def shape_of(source: FileSource, path: str, format: str | None = None) -> Format:
@@ -132,19 +103,32 @@ def write_stream(
 
 
 def write_into(
-    writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None
+    writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, shape: Format
 ) -> Listing:
-    """Write a table beside its target, to be moved into place by the writer, and list it.
+    """Write a table with new columns beside its target, and list it; a device is written at once.
 
-    Arguments as for :func:`write_files`. A device, such as /dev/stdout, is written at once.
+    Parameters
+    ----------
+    writer : AtomicWriter
+        Moves it into place.
+    source : FileSource
+    relabel : Relabel
+    path : str
+        A file for one file, a folder for several; the files in it have the names they came with.
+    shape : Format
+
+    Raises
+    ------
+    ParameterError
+        It is there already, or the disk has no room.
     """
-    shape, many, name = shape_of(source, path, format), source.listing.many, Path(path).name
+    many, name = source.listing.many, Path(path).name
     writer.check(path, folder=many)
     if is_device(Path(path)):
         with open(path, "wb") as device:
             _write(source, relabel, shape, [device])
         return Listing(path, path, (Part(path, name),), shape, False)
-    staged = writer.reserve(path, [file.part.name for file in source.files] if many else None)
+    staged = writer.reserve(path, [part.name for part in source.listing.parts] if many else None)
     places = staged.places
     folder = os.path.dirname(os.path.realpath(path))
     try:
@@ -154,9 +138,9 @@ def write_into(
         raise unwritable(path, cause) from cause
     if not many:
         return Listing(name, str(places[0]), (Part(str(places[0]), name),), shape, False)
-    written = zip(source.files, places, strict=True)
-    parts = [replace(file.part, path=str(place), held=None) for file, place in written]
-    return Listing(name, str(staged.folder), tuple(parts), shape, True)
+    written = zip(source.listing.parts, places, strict=True)
+    parts = tuple(replace(part, path=str(place), held=None) for part, place in written)
+    return Listing(name, str(staged.folder), parts, shape, True)
 
 
 def _room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
@@ -209,10 +193,10 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
         )
 
     # Columns that are looked up: their text is best read as codes, and written as text.
-    coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
+    coded = {*roles.label, *roles.attributes} - {*roles.key}
     # Text that is written as it is need not be parsed where it is not needed.
-    columns = relabel.needed if extends else None
-    return source.passed(columns, make, coded=coded, most_rows=relabel.rows_at_once)
+    columns = list(relabel.needed) if extends else None
+    return source.passed(Wanted(columns, coded, relabel.rows_at_once), make)
 
 
 def _new_schema(source: FileSource, number: int, relabel: Relabel) -> Any:
