@@ -37,15 +37,15 @@ def made(name: str, rng: np.random.Generator, n_groups: int, epsilon: np.ndarray
     return BOUNDS[name].of(asked).at(epsilon)
 
 
-def drawn(name: str, seed: int, decades: int = 2):
-    """Means around and outside the simplex, shares over some decades, widths per class."""
-    rng = np.random.default_rng([NAMES.index(name), seed])
+def drawn(name: str, seed: int, by_entry: bool = False, decades: int = 2):
+    """Means around and outside the simplex, shares over some decades, widths per class or entry."""
+    rng = np.random.default_rng([NAMES.index(name), seed, by_entry])
     n_groups, n_classes = int(rng.integers(1, 7)), int(rng.integers(1, 5))
     means = rng.normal(0.3, 0.5, (n_groups, n_classes))
     if seed % 3 == 0:
         means = means.round(1)  # ties
     weight = 10.0 ** rng.uniform(-decades, 0, n_groups)
-    epsilon = rng.choice(EPSILONS, n_classes)
+    epsilon = rng.choice(EPSILONS, (n_groups, n_classes) if by_entry else n_classes)
     return rng, means, weight / weight.sum(), made(name, rng, n_groups, epsilon)
 
 
@@ -85,13 +85,15 @@ def largest(bound: Bound, cost: np.ndarray, weight: np.ndarray, box: tuple) -> f
     return total
 
 
+@pytest.mark.parametrize("by_entry", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_no_allowed_means_are_closer_than_the_projection(name, seed):
-    _, means, weight, bound = drawn(name, seed)
+def test_no_allowed_means_are_closer_than_the_projection(name, seed, by_entry):
+    _, means, weight, bound = drawn(name, seed, by_entry)
     found = bound.project(means, weight)
     assert bound.violation(found.means, weight).max() <= 1e-13
-    assert (bound.measure(found.means, weight) <= bound.epsilon + 1e-12).all()
+    if not by_entry:
+        assert (bound.measure(found.means, weight) <= bound.epsilon + 1e-12).all()
     # The closest point of a convex set: nothing allowed lies further in the direction of the rest.
     rest = weight[:, None] * (means - found.means)
     product = float((rest * found.means).sum())
@@ -103,10 +105,11 @@ def test_no_allowed_means_are_closer_than_the_projection(name, seed):
     np.testing.assert_allclose(again.means, found.means, atol=1e-13)
 
 
+@pytest.mark.parametrize("by_entry", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_settled_prices_have_the_support_of_the_definition(name, seed):
-    rng, means, weight, bound = drawn(name, seed)
+def test_settled_prices_have_the_support_of_the_definition(name, seed, by_entry):
+    rng, means, weight, bound = drawn(name, seed, by_entry)
     prices = bound.settle(rng.normal(size=means.shape), weight)
     np.testing.assert_allclose(bound.settle(prices, weight), prices, atol=1e-13)
     value = largest(bound, weight[:, None] * prices, weight, (-50, 50))
@@ -119,11 +122,12 @@ def test_settled_prices_have_the_support_of_the_definition(name, seed):
     assert bound.support(taken, weight) == pytest.approx(product, abs=1e-12)
 
 
+@pytest.mark.parametrize("by_entry", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_derivative_is_that_of_the_projection(name):
+def test_the_derivative_is_that_of_the_projection(name, by_entry):
     compared = 0
     for seed in range(30):
-        rng, means, weight, bound = drawn(name, seed)
+        rng, means, weight, bound = drawn(name, seed, by_entry)
         jacobian = bound.derivative(bound.project(means, weight), weight)
         np.testing.assert_allclose(jacobian @ jacobian, jacobian, atol=1e-12)
         step, way = 1e-6, rng.normal(size=means.shape)
@@ -197,7 +201,7 @@ def test_a_bound_says_what_it_is_and_comes_back_from_json(name):
     assert cls.name == name and cls.title and cls.description[0].islower()
     assert set(cls.defaults) <= set(cls.parameters) <= set(PARAMETERS)
     for seed in range(6):
-        _rng, means, weight, bound = drawn(name, seed)
+        _rng, means, weight, bound = drawn(name, seed, bool(seed % 2))
         back = cls.from_json(json.loads(json.dumps(bound.to_json())), len(means))
         assert type(back) is cls
         np.testing.assert_array_equal(back.epsilon, bound.epsilon)

@@ -1,4 +1,4 @@
-"""Outcomes, widths of classes and offsets as whole problems, against an independent solver."""
+"""Outcomes, widths of entries and offsets as whole problems, against an independent solver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MERGED = np.array([[0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1
 
 
 @pytest.mark.parametrize("outcomes", [None, MERGED], ids=["classes", "at least k"])
-@pytest.mark.parametrize("widths", [False, True], ids=["one for all", "by class"])
+@pytest.mark.parametrize("widths", [False, True], ids=["by class", "by entry"])
 @pytest.mark.parametrize("name", ["range", "to_overall", "target", "to_reference"])
 def test_the_optimum_is_that_of_the_problem_written_out(name, widths, outcomes):
     rng = np.random.default_rng([len(name), widths, outcomes is None])
@@ -38,7 +38,7 @@ def test_the_optimum_is_that_of_the_problem_written_out(name, widths, outcomes):
     )
     bound = BOUNDS[name].of(asked).at(np.full(n_outcomes, 0.03))
     if widths:
-        bound = bound.at(rng.choice([0.01, 0.03, 0.08], n_outcomes))
+        bound = bound.at(rng.choice([0.01, 0.03, 0.08], (n_groups, n_outcomes)))
     offsets = rng.normal(0, 0.01, (n_groups, n_outcomes))
     share = np.full(n_groups, 1 / n_groups)
     member = Member("", slice(0, n_groups), bound, offsets)

@@ -146,6 +146,7 @@ class Parity:
             and self.outcomes is None
             and not others
             and isinstance(member.bound, RangeBound)
+            and member.bound.epsilon.ndim == 1
             and member.offsets is None
         )
 
@@ -167,7 +168,8 @@ class Parity:
     def sides(self) -> Sides:
         """The two inequalities of every entry, on means without offsets."""
         parts = [member.sides(self.share[member.groups]) for member in self.members]
-        return Sides(*map(np.concatenate, zip(*parts, strict=True)))
+        names = ("low", "high", "low_slope", "high_slope", "bounded")
+        return Sides(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @cached_property
     def matrix(self) -> Floats:

@@ -45,7 +45,8 @@ class WithTotal(Bound):
     @classmethod
     def around(cls, inner: Bound) -> WithTotal:
         """Return it for a bound on shares."""
-        return cls(np.append(inner.epsilon, 0.0), inner)
+        none = np.zeros((*inner.epsilon.shape[:-1], 1))
+        return cls(np.concatenate([inner.epsilon, none], axis=-1), inner)
 
     def __post_init__(self) -> None:
         for name in ("name", "level", "lowest_level"):

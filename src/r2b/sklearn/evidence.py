@@ -387,7 +387,7 @@ def largest_disparity(groups: TrueGroups, rows: Floats) -> float:
     compared = groups.means(groups.compared(rows))
     means = zip(groups.comparisons, compared, groups.sizes(), strict=True)
     for each, mean, size in means:
-        bounded = np.isfinite(each.bound.epsilon)
+        bounded = np.isfinite(np.atleast_2d(each.bound.epsilon)).any(axis=0)
         found = max(found, float(each.bound.measure(mean, size)[bounded].max(initial=0.0)))
     return found
 
@@ -411,7 +411,7 @@ def parity_of_groups(
     """
     every: list[GroupParity] = []
     pairs: list[GroupParity] = []
-    n_tests = sum(len(each.groups) * len(each.bound.epsilon) for each in groups.comparisons)
+    n_tests = sum(len(each.groups) * each.bound.epsilon.shape[-1] for each in groups.comparisons)
     n_tests *= groups.judged_together
     # every fit makes a report: in 99 of 100 fair ones nothing is above chance
     quantile = NormalDist().inv_cdf(1.0 - 0.005 / n_tests)
@@ -453,7 +453,7 @@ def _judged(
     against = np.tile(others, (len(means), 1))
     against[one] = means[one]
     disparity = np.maximum(bound.measure(against, size), least)
-    epsilon = bound.epsilon
+    epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]
     over = np.where(np.isfinite(epsilon), disparity - epsilon, -np.inf)
     verdict: Verdict = "not shown"
     k = int((over - chance).argmax())

@@ -365,7 +365,7 @@ def _constant(rows: ScoreRows) -> Prices:
     compared = rows.groups.comparisons
     if rows.groups.outcomes is not None or any(each.n_right for each in compared):
         each = zip(compared, rows.shares, strict=True)
-        return tuple(np.zeros((len(s), len(one.bound.epsilon))) for one, s in each)
+        return tuple(np.zeros((len(s), one.bound.epsilon.shape[-1])) for one, s in each)
     return tuple(np.tile(dear, (len(share), 1)) for share in rows.shares)
 
 

@@ -123,8 +123,9 @@ class Bound(ABC):
 
     Attributes
     ----------
-    epsilon : ndarray of shape (n_classes,)
-        The largest disparity of each class; infinite where nothing is asked.
+    epsilon : ndarray of shape (n_classes,) or (n_groups, n_classes)
+        The largest disparity of each class, or a width for each entry; infinite where nothing is
+        asked.
     """
 
     name: ClassVar[str]
@@ -138,7 +139,6 @@ class Bound(ABC):
     compares_groups: ClassVar[bool] = True  # else moments of a continuous attribute
     of_moments: ClassVar[bool] = True  # whether a continuous attribute may stand among the groups
     fewest_groups: ClassVar[int] = 2  # with fewer there is nothing to compare
-    apart: ClassVar[float] = 1.0  # how many epsilons two group means may differ by
 
     epsilon: Floats
 
@@ -176,16 +176,18 @@ class Bound(ABC):
 
     def on_level(self, n_groups: int) -> Flags:
         """Return which entries are on the level itself, (n_groups, n_classes)."""
-        return np.zeros((n_groups, len(self.epsilon)), dtype=bool)
+        return np.zeros((n_groups, self.epsilon.shape[-1]), dtype=bool)
 
     @property
-    def spread(self) -> Floats:
-        """The largest difference of two group means per class that the bound allows."""
-        return self.apart * self.epsilon
+    def spread(self) -> Floats | None:
+        """The largest difference of two group means per class that the bound allows; None: any."""
+        return None
 
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
-        return bool((other.spread <= self.epsilon).all())
+        if other.spread is None or self.epsilon.ndim > 1:
+            return False
+        return bool(((other.spread <= self.epsilon) | np.isinf(self.epsilon)).all())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project means class by class in the norm weighted by ``weight``."""
@@ -225,8 +227,9 @@ class Bound(ABC):
         bounded = self.sides(len(prices)).bounded
         if self.level == "none":
             return np.where(bounded, prices, 0.0)
-        own = weight[:, None] * np.ones_like(prices)
-        mean = (own * prices).sum(axis=0) / own.sum(axis=0)
+        own = weight[:, None] * bounded
+        total = own.sum(axis=0)
+        mean = (own * prices).sum(axis=0) / np.where(total > 0, total, 1.0)
         return np.where(bounded, prices - mean, 0.0)
 
     def support(self, prices: Floats, weight: Floats) -> float:
@@ -244,7 +247,7 @@ class Bound(ABC):
 
     def reordered(self, places: Places) -> Self:
         """Return the bound for the groups at these places, in this order."""
-        return self
+        return self if self.epsilon.ndim == 1 else self.at(self.epsilon[places])
 
     def at(self, epsilon: Floats) -> Self:
         """Return the same bound with another epsilon."""
@@ -258,28 +261,29 @@ class Bound(ABC):
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
-        return cls(stored_epsilon(stored))
+        return cls(stored_epsilon(stored, n_groups))
 
 
-def stored_epsilon(stored: Mapping[str, Any]) -> Floats:
+def stored_epsilon(stored: Mapping[str, Any], n_groups: int) -> Floats:
     """Read the epsilon of a stored bound."""
     epsilon = np.array(stored["epsilon"], dtype=np.float64)
-    if epsilon.ndim != 1 or not (epsilon >= 0).all():
+    wrong = epsilon.ndim not in (1, 2) or (epsilon.ndim == 2 and len(epsilon) != n_groups)
+    if wrong or not (epsilon >= 0).all():
         raise ValueError(f"epsilon is {stored['epsilon']!r}")
     return epsilon
 
 
-def band(width: Floats, n_groups: int) -> Sides:
-    """Return the sides ``-width <= m - c <= width`` around a level c, of a width per class."""
-    wide = np.broadcast_to(width, (n_groups, len(width)))
-    bounded = np.isfinite(wide)
+def band(width: Floats, n_groups: int, bounded: Flags | None = None) -> Sides:
+    """Return the sides ``-width <= m - c <= width`` of a width per class or entry."""
+    wide = np.broadcast_to(width, (n_groups, width.shape[-1]))
+    bounded = np.isfinite(wide) if bounded is None else bounded
     reach, slope = np.where(bounded, wide, 0.0), bounded.astype(np.float64)
     return Sides(-reach, reach, slope, slope, bounded)
 
 
 def around(centre: Floats, width: Floats, n_groups: int) -> Sides:
     """Return the sides ``-width <= m - centre <= width`` of fixed numbers per class."""
-    wide = np.broadcast_to(width, (n_groups, len(width)))
+    wide = np.broadcast_to(width, (n_groups, width.shape[-1]))
     bounded, zero = np.isfinite(wide), np.zeros_like(wide)
     reach, centre = np.where(bounded, wide, 0.0), np.where(bounded, centre, 0.0)
     return Sides(centre - reach, centre + reach, zero, zero, bounded)
@@ -292,17 +296,19 @@ def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     The balance is piecewise linear and decreasing in c, so its values at its kinks tell between
     which two it is 0.
     """
-    a, b = sides.low_slope, sides.high_slope  # 0 where an entry is not bounded
-    leaves = np.divide(means - sides.high, b, out=means.copy(), where=b > 0)
-    enters = np.divide(means - sides.low, a, out=means.copy(), where=a > 0)
+    a, b, bounded = sides.low_slope, sides.high_slope, sides.bounded
+    leaves = np.divide(means - sides.high, b, out=means.copy(), where=bounded & (b > 0))
+    enters = np.divide(means - sides.low, a, out=means.copy(), where=bounded & (a > 0))
     kinks = np.concatenate([leaves, enters])
-    bends = np.concatenate([weight[:, None] * b**2, -weight[:, None] * a**2])
-    excess = b * (means - sides.high - b * kinks.min(axis=0))
-    kinks, balance = balance_at_kinks(kinks.T, bends.T, -weight @ b**2, weight @ excess)
+    bends = np.concatenate([weight[:, None] * b**2 * bounded, -weight[:, None] * a**2 * bounded])
+    excess = np.where(bounded, b * (means - sides.high - b * kinks.min(axis=0)), 0.0)
+    slope = -weight @ (b**2 * bounded)
+    kinks, balance = balance_at_kinks(kinks.T, bends.T, slope, weight @ excess)
     middle = within_piece(kinks.T, (balance > 0).sum(axis=1))
     # Which entries are cut is now known; the level that balances them is computed afresh, free of
     # the rounding of the sums.
-    above, below = means > sides.high + b * middle, means < sides.low + a * middle
+    above = bounded & (means > sides.high + b * middle)
+    below = bounded & (means < sides.low + a * middle)
     slopes = np.where(above, b, np.where(below, a, 0.0))
     size = weight @ slopes**2
     total = weight @ (slopes * (means - np.where(above, sides.high, sides.low)))

@@ -30,8 +30,12 @@ class MomentBound(Bound):
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of 0."""
-        return around(np.zeros_like(self.epsilon), self.epsilon, n_groups)
+        return around(np.zeros(self.epsilon.shape[-1]), self.epsilon, n_groups)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest moment."""
         return np.asarray(np.abs(means).max(axis=0))
+
+    def implied_by(self, other: Bound) -> bool:
+        """Return False: averages of moments have no meaning."""
+        return False

@@ -14,6 +14,8 @@ from r2b._data.arrays import Floats
 class RangeBound(Bound):
     """For every class, max over groups - min over groups <= epsilon.
 
+    With a width per entry: there is a level that every mean is within half its width of.
+
     Examples
     --------
     >>> bound = RangeBound(np.array([0.1, 0.1]))
@@ -36,3 +38,8 @@ class RangeBound(Bound):
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest difference between two groups."""
         return np.asarray(np.ptp(means, axis=0))
+
+    @property
+    def spread(self) -> Floats | None:
+        """Epsilon itself."""
+        return self.epsilon if self.epsilon.ndim == 1 else None

@@ -51,7 +51,7 @@ class RatioBound(Bound):
 
     def sides(self, n_groups: int) -> Sides:
         """Return the level and the accepted part of it."""
-        wide = np.broadcast_to(self.epsilon, (n_groups, len(self.epsilon)))
+        wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
         bounded = wide < 1
         zero = np.zeros_like(wide)
         return Sides(zero, zero, np.where(bounded, 1.0 - wide, 0.0), bounded.astype(float), bounded)
@@ -78,15 +78,18 @@ class RatioBound(Bound):
 
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
+        if self.epsilon.ndim > 1:
+            return False
+        free = self.epsilon >= 1
+        if isinstance(other, RatioBound) and other.epsilon.ndim == 1:
+            return bool((free | (other.epsilon <= self.epsilon)).all())
         # means that are all equal are within any bound between groups
-        ratio = isinstance(other, RatioBound)
-        closer = other.epsilon <= self.epsilon if ratio else other.spread == 0
-        return bool((closer | (self.epsilon >= 1)).all())
+        return other.spread is not None and bool((free | (other.spread == 0)).all())
 
     @property
-    def spread(self) -> Floats:
+    def spread(self) -> Floats | None:
         """None apart at epsilon 0, otherwise any."""
-        return np.where(self.epsilon == 0, 0.0, np.inf)
+        return None if self.epsilon.ndim > 1 else np.where(self.epsilon == 0, 0.0, np.inf)
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Return the polar part: what the projection onto the cone leaves of the prices."""

@@ -64,9 +64,14 @@ class TargetBound(Bound):
         """Return twice the largest distance from the target."""
         return np.asarray(2.0 * np.abs(means - self.target).max(axis=0))
 
+    @property
+    def spread(self) -> Floats | None:
+        """Two groups may be off to either side."""
+        return self.epsilon if self.epsilon.ndim == 1 else None
+
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
-        if not isinstance(other, TargetBound):
+        if not isinstance(other, TargetBound) or self.epsilon.ndim + other.epsilon.ndim > 2:
             return False
         apart = np.abs(other.target - self.target) + 0.5 * other.epsilon
         return bool((apart <= 0.5 * self.epsilon + SAME).all())
@@ -93,8 +98,8 @@ class TargetBound(Bound):
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
-        epsilon = stored_epsilon(stored)
-        return cls(epsilon, stored_numbers(stored["target"], len(epsilon)))
+        epsilon = stored_epsilon(stored, n_groups)
+        return cls(epsilon, stored_numbers(stored["target"], epsilon.shape[-1]))
 
 
 def _read_target(wanted: Any, asked: Asked) -> Floats:

@@ -34,7 +34,6 @@ class OverallBound(Bound):
     title = "From all rows"
     description = "largest distance of a group from all rows"
     level = "mean"
-    apart = 2.0  # to either side
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of the mean over all."""
@@ -44,34 +43,49 @@ class OverallBound(Bound):
         """Return the largest distance of a group from the mean over all."""
         return np.asarray(np.abs(means - weight @ means / weight.sum()).max(axis=0))
 
+    @property
+    def spread(self) -> Floats | None:
+        """Two groups may be off to either side."""
+        return 2.0 * self.epsilon if self.epsilon.ndim == 1 else None
+
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
-        if isinstance(other, OverallBound):
+        if type(other) is type(self) and self.epsilon.ndim == other.epsilon.ndim == 1:
             return bool((other.epsilon <= self.epsilon).all())
         return super().implied_by(other)
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:
-        """Balance the prices over all groups; those of classes without a bound are 0."""
-        balanced = prices - weight @ prices / weight.sum()
-        return np.where(np.isfinite(self.epsilon), balanced, 0.0)
+        """Balance the prices over all groups; those of unbounded entries are one number."""
+        bounded = self.sides(len(prices)).bounded
+        unbounded = weight[:, None] * ~bounded
+        total = unbounded.sum(axis=0)
+        common = (unbounded * prices).sum(axis=0) / np.where(total > 0, total, 1.0)
+        prices = np.where(bounded, prices, common)
+        return np.asarray(prices - weight @ prices / weight.sum())
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """Return the sum of ``W w |nu - median|``, the median weighted by shares and widths W w.
 
         Deviations from the mean add up to zero, so a common part of the prices pays nothing.
         """
-        size = weight[:, None] * self.sides(len(prices)).high
+        sides = self.sides(len(prices))
+        size = weight[:, None] * sides.high
         order = np.argsort(prices, axis=0, kind="stable")
         passed = np.cumsum(np.take_along_axis(size, order, axis=0), axis=0)
         place, columns = np.argmax(passed >= 0.5 * passed[-1], axis=0), np.arange(prices.shape[1])
         median = prices[order[place, columns], columns]
+        # an entry without a bound may be off by any amount: its price is the common part
+        unbounded = np.where(sides.bounded, -np.inf, prices).max(axis=0)
+        median = np.where(np.isfinite(unbounded), unbounded, median)
         return float((size * np.abs(prices - median)).sum())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Keep the mean over all; clip the deviations, shifted until the rest balances again."""
         sides = self.sides(len(means))
         overall = weight @ means / weight.sum()
-        apart, width = means - overall, sides.high
+        apart = means - overall
+        beyond = 2.0 * np.abs(apart).max(axis=0, initial=0.0) + 1.0
+        width = np.where(sides.bounded, sides.high, beyond)
         # The balance of clipped deviations grows with the shift; it bends where an entry enters or
         # leaves its band.
         kinks = np.concatenate([-width - apart, width - apart]).T

@@ -44,8 +44,6 @@ class ReferenceBound(Bound):
         )
     }
 
-    apart = 2.0  # to either side
-
     reference: int | Places
 
     @classmethod
@@ -86,7 +84,7 @@ class ReferenceBound(Bound):
     def on_level(self, n_groups: int) -> Flags:
         """Return which entry of each class is that of its reference."""
         found = np.arange(n_groups)[:, None] == self.reference
-        return np.broadcast_to(found, (n_groups, len(self.epsilon)))
+        return np.broadcast_to(found, (n_groups, self.epsilon.shape[-1]))
 
     def level_of(self, means: Floats, weight: Floats) -> Floats:
         """Return the mean of each class in its reference group."""
@@ -94,9 +92,11 @@ class ReferenceBound(Bound):
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of a level, on which the reference group is."""
-        sides, own = band(self.epsilon, n_groups), self.on_level(n_groups)
-        low, high = (np.where(own, 0.0, side) for side in (sides.low, sides.high))
-        return sides._replace(low=low, high=high)
+        wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
+        own = self.on_level(n_groups)
+        bounded = np.isfinite(np.where(own, np.inf, wide))
+        bounded = np.where(own, bounded.any(axis=0), bounded)
+        return band(np.where(own, 0.0, wide), n_groups, bounded)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest distance from the reference group."""
@@ -107,20 +107,25 @@ class ReferenceBound(Bound):
         beyond = np.abs(means - self.level_of(means, weight)) - self.epsilon
         return np.asarray(np.maximum(beyond.max(axis=0), 0.0))
 
+    @property
+    def spread(self) -> Floats | None:
+        """Two groups may be off to either side."""
+        return 2.0 * self.epsilon if self.epsilon.ndim == 1 else None
+
     def reordered(self, places: Places) -> Self:
         """Return the bound for the groups at these places, in this order."""
         order = np.empty(np.max(places) + 1, np.int64)
         order[places] = np.arange(len(places))
         place = order[self.reference]
         reference = int(place) if isinstance(self.reference, int) else place
-        return replace(self, reference=reference)
+        return replace(super().reordered(places), reference=reference)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
-        epsilon, given = stored_epsilon(stored), stored["reference"]
+        epsilon, given = stored_epsilon(stored, n_groups), stored["reference"]
         places = np.array(given, dtype=np.int64)
-        known = places.shape in ((), epsilon.shape)
+        known = places.shape in ((), epsilon.shape[-1:])
         if not known or not ((places >= 0) & (places < n_groups)).all():
             raise ValueError(f"reference is {given}, of {n_groups} groups")
         return cls(epsilon, places if places.ndim else int(places))

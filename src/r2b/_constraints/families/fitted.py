@@ -378,7 +378,7 @@ def _member_from_json(stored: dict[str, Any]) -> Member:
     bound = BOUNDS[kept["kind"]].from_json(kept, n_groups)
     offsets = None
     if "offsets" in kept:
-        offsets = stored_numbers(kept["offsets"], n_groups, len(bound.epsilon))
+        offsets = stored_numbers(kept["offsets"], n_groups, bound.epsilon.shape[-1])
     return Member(str(stored["name"]), slice(0, n_groups), bound, offsets)
 
 

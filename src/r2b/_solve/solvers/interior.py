@@ -376,7 +376,10 @@ class InteriorPoint:
         fixed = [member for member in self.parity.members if member.bound.level == "none"]
         if not fixed or self.parity.outcomes is not None or (self.parity.matrix < 0).any():
             return np.full(n_classes, 1.0 / n_classes)
-        asked = np.any([np.isfinite(member.bound.epsilon) for member in fixed], axis=0)
+        asked = np.any(
+            [np.isfinite(np.atleast_2d(member.bound.epsilon)).all(axis=0) for member in fixed],
+            axis=0,
+        )
         middle = 0.5 * (entries.low + entries.high)
         centre = np.mean([middle[member.groups.start] for member in fixed], axis=0)
         rest = max(1.0 - float(centre[asked].sum()), 0.0) / max(1, int((~asked).sum()))
