@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -536,7 +536,7 @@ class Audit:
         >>> found.to_frame(backend="pyarrow").select(["group", "class", "rows"]).to_pylist()[0]
         {'group': 'f', 'class': 'a', 'rows': 3.0}
         """
-        one_of("part", part, get_args(Part))
+        one_of("part", part, Part)
         columns = self._group_columns() if part == "groups" else self._family_columns()
         return frame_of(columns, backend, self.library)
 

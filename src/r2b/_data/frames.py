@@ -82,7 +82,7 @@ def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
 
 def _chosen(backend: Backend | None, came_as: str) -> Any:
     if backend is not None:
-        one_of("backend", backend, get_args(Backend))
+        one_of("backend", backend, Backend)
     known = came_as in get_args(Backend)
     fallback = came_as if known else "pandas" if find_spec("pandas") else "polars"
     library = backend or fallback

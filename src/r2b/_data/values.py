@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from numbers import Complex, Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -239,13 +239,14 @@ def stored_numbers(stored: Any, *shape: int) -> Floats:
     return numbers
 
 
-def one_of(name: str, value: object, options: Sequence[str]) -> None:
-    """Refuse a value of a parameter that is not among the options.
+def one_of(name: str, value: object, choice: Any) -> None:
+    """Refuse a value of a parameter that is not among the options: names, or a Literal of them.
 
     Examples
     --------
     >>> one_of("missing", "group", ("error", "group"))
     """
+    options = get_args(choice) or choice
     if not isinstance(value, str) or value not in options:
         several = f"Pass one of {', '.join(map(repr, options))}."
         remedy = several if options else "Leave it out: there is nothing to choose from."

@@ -149,7 +149,7 @@ class Settings:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("objective", self.objective, get_args(Objective))
+        one_of("objective", self.objective, Objective)
         if self.objective == "agreement" and self.lam != 1.0:
             raise ParameterError(
                 f"lam is {self.lam}, but agreement is the limit of lam to 0 and has none.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,7 +21,7 @@ from r2b._data.numbers import refuse_other_number
 from r2b._labels.realised import Realised
 from r2b._labels.result import Result
 from r2b._labels.rows import Form as Form
-from r2b._labels.rows import LabelRows, MemoryRows, check_form, read_new
+from r2b._labels.rows import LabelRows, MemoryRows, read_new
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.summary import (
     Change,
@@ -519,8 +519,8 @@ class FairLabels(Result):
         UnseenError
             A class or group is new.
         """
-        check_form(form)
-        one_of("unseen", unseen, get_args(Unseen))
+        one_of("form", form, Form)
+        one_of("unseen", unseen, Unseen)
         data = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,
@@ -590,7 +590,7 @@ class FairLabels(Result):
         >>> changes.select(["group", "old", "new"]).to_pylist()
         [{'group': 'm', 'old': 'a', 'new': 'b'}, {'group': 'f', 'old': 'b', 'new': 'a'}]
         """
-        one_of("part", part, get_args(Part))
+        one_of("part", part, Part)
         came_as = "" if self.rows is None else self.rows.came_as
         if part == "changes":
             if not has_flows(self):

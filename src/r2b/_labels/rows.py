@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
@@ -183,11 +182,6 @@ class MemoryRows(LabelRows):
 def read_new(rule: Rule, y: Any, data: dict[str, Any]) -> MemoryRows:
     """Read new rows into memory with the classes and groups of a rule."""
     return MemoryRows(rule.schema.read(y, **data, known_crossings=rule.known_crossings))
-
-
-def check_form(form: str) -> None:
-    """Refuse a form that does not exist."""
-    one_of("form", form, get_args(Form))
 
 
 def _no_table() -> RowsUnavailableError:

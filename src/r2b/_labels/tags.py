@@ -225,7 +225,7 @@ class FairTags:
         backend : {"pandas", "polars", "pyarrow"}, optional
             Library of the frame: pandas by default or, where it is not installed, Polars.
         """
-        one_of("form", form, get_args(TagForm))
+        one_of("form", form, TagForm)
         matrix = self.soft_labels if form == "soft" else self._drawn(form, random_state, key)
         columns = {plain_value(name): matrix[:, k] for k, name in enumerate(self.names)}
         data = self.labels[0].dataset
@@ -256,7 +256,7 @@ class FairTags:
         -------
         ndarray of shape (n, n_tags)
         """
-        one_of("form", form, get_args(TagForm))
+        one_of("form", form, TagForm)
         tags = read_tags(Y)
         if tags.names.tolist() != self.names.tolist():
             raise UnseenError(
@@ -348,7 +348,7 @@ class FairTags:
         """
         from r2b.report.tables import report_of_tags
 
-        one_of("form", form, get_args(TagForm))
+        one_of("form", form, TagForm)
         seeds = seeds_of(options.pop("random_state", 0), self.names)
         report = report_of_tags(self, form, seeds, **options)
         if path is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from os import PathLike, fspath
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -407,7 +407,7 @@ class RowWeights(Result):
         backend : {"pandas", "polars", "pyarrow"}, optional
             pandas by default or, where it is not installed, Polars.
         """
-        one_of("part", part, get_args(Part))
+        one_of("part", part, Part)
         if part != "table":
             return frame_of(self._columns(part), backend)
         n_groups, n_classes = self.table.shape

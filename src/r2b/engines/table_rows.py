@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -188,7 +188,7 @@ class TableRows(LabelRows):
         """Return what makes the new columns of a batch; "round" takes a pass over the rows."""
         self._refuse_counts()
         source, roles = self.source, self.roles
-        one_of("form", form, get_args(Form))
+        one_of("form", form, Form)
         keys, drawn = names_of(key, "key"), form in ("round", "sample")
         if drawn and not keys and not source.ordered:
             raise ParameterError(

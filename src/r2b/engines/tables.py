@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from inspect import signature
 from os import PathLike
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -257,7 +257,7 @@ class Scan:
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         refuse_other_kind(fair, roles, self.source.name)
-        one_of("unseen", unseen, get_args(Unseen))
+        one_of("unseen", unseen, Unseen)
         counted = total = None
         if roles.soft and unseen == "overall":
             fair = replace(fair, rule=self._widened(fair, roles))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -185,9 +185,9 @@ class R2B(LabelMethod):
         self.lam = at_least("lam", lam, 0.0, above=True)
         self.max_rounds = at_least("max_rounds", max_rounds, 1, integer=True)
         self.tol = None if tol is None else at_least("tol", tol, 0.0)
-        one_of("target", target, get_args(CommonMean))
-        one_of("output", output, get_args(Output))
-        one_of("binary", binary, get_args(BinarySolver))
+        one_of("target", target, CommonMean)
+        one_of("output", output, Output)
+        one_of("binary", binary, BinarySolver)
         self.target, self.output, self.binary = target, output, binary
         self.descent = Descent(steps, epochs, batch_size)
         generator(random_state)  # refuses what is none
@@ -290,7 +290,7 @@ class R2B0(LabelMethod):
     """
 
     def __init__(self, epsilon: Epsilon = 0.0, *, reading: Reading = "tables") -> None:
-        one_of("reading", reading, get_args(Reading))
+        one_of("reading", reading, Reading)
         self.epsilon, self.reading = epsilon, reading
         self._method = (
             R2B(epsilon, max_rounds=1) if reading == "algorithm" else HTO(epsilon, gamma=1.0)

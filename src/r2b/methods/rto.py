@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -187,8 +187,8 @@ class RTO(Shown):
         self.epsilon = float(epsilon_per_class(epsilon, range(1), largest=1.0)[0])
         self.gamma = at_least("gamma", gamma, 0.0, above=True)
         self.rho = None if rho is None else at_least("rho", rho, 0, most=1)
-        one_of("solver", solver, get_args(BinarySolver))
-        one_of("score_range", score_range, get_args(ScoreRange))
+        one_of("solver", solver, BinarySolver)
+        one_of("score_range", score_range, ScoreRange)
         self.solver, self.score_range = solver, score_range
         self.descent = Descent(steps, epochs, batch_size, tol)
         generator(random_state)  # refuses what is none

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -42,7 +42,6 @@ from r2b.metrics.groups import (
     with_true_classes,
 )
 from r2b.metrics.means import (
-    METHODS,
     Method,
     by_name,
     disparity_by_class,
@@ -882,8 +881,8 @@ def _by_class(
     **rows: Any,
 ) -> DisparityByClass:
     """Return the largest difference of each class, or the smallest ratio of its shares."""
-    one_of("absent", absent, get_args(Absent))
-    one_of("method", method, METHODS)
+    one_of("absent", absent, Absent)
+    one_of("method", method, Method)
     table = read_predictions(criterion, y_true, y_pred, **rows)
     data, true_classes = table.data, table.true_classes
     (sums, weights), predicted = sums_of(data), data.labels.vocabulary.values

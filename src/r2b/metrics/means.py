@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from r2b._data.merge import cell_sums, class_weights
 from r2b._plot import group_means as draw_means
 
 Method = Literal["between_groups", "to_overall"]
-METHODS: tuple[str, ...] = get_args(Method)
 
 
 @dataclass(frozen=True, eq=False)

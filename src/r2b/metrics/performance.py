@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -150,7 +150,7 @@ def top_k_accuracy(
     >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ways]
     [0.5, 0.75, 1.0]
     """
-    one_of("ties", ties, get_args(Ties))
+    one_of("ties", ties, Ties)
     labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
     most = matrix.shape[1]
     refuse_other_number("k", k, f"Pass 1 to {most}.", lambda value: 1 <= value <= most, Integral)

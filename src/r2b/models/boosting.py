@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -171,7 +171,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         watch: str,
     ) -> Self:
         """Train the library, with classes in the order of the labels."""
-        one_of("library", self.library, get_args(Library))
+        one_of("library", self.library, Library)
         module = require(self.library, f"This model needs {self.library}", extra=self.library)
         chosen, threads = _checked_params(self.library, self.params)
         patience, rounds = self.early_stopping_rounds, self.num_boost_round

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, Unpack, get_args
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -290,8 +290,8 @@ class ParityClassifier(FairPredictor):
             On unseen rows a group is above epsilon by more than chance explains, one class takes
             nearly all rows, or accuracy is below that of the most frequent class.
         """
-        one_of("groups", self.groups, get_args(GroupUse))
-        one_of("decisions", self.decisions, get_args(Decisions))
+        one_of("groups", self.groups, GroupUse)
+        one_of("decisions", self.decisions, Decisions)
         if self.decisions == "likeliest" and self._criteria != ("demographic_parity",):
             problem = (
                 f"criterion is {self.criterion!r}, which true labels meet and decisions do not."

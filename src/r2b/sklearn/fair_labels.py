@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def fair_labels(
     >>> fair.status.value, fair.soft_labels.shape
     ('solved', (400, 2))
     """
-    one_of("groups", groups, get_args(GroupUse))
+    one_of("groups", groups, GroupUse)
     require_sensitive(sensitive_features, "fair_labels")
     refuse_unknown(options, WITHOUT)
     data = {

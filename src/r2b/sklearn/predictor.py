@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.metrics import accuracy_score
@@ -89,7 +89,7 @@ class FairPredictor(ReportsItself, ABC):
     ) -> Self:
         """Hold rows back where a promise is asked for, train on the others, and measure."""
         self._refuse_learner()
-        one_of("attribute", self.attribute, get_args(AttributeUse))
+        one_of("attribute", self.attribute, AttributeUse)
         for name in self._criteria or (None,):
             one_of("criterion", name, list(CRITERIA))
         require_sensitive(data["sensitive_features"], type(self).__name__)

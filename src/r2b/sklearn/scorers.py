@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
@@ -330,5 +330,5 @@ def accuracy_under(
 
 
 def _refuse_others(kind: str, criterion: str) -> None:
-    one_of("kind", kind, get_args(Kind))
+    one_of("kind", kind, Kind)
     criterion_of(criterion)

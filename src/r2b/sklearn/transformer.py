@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, Unpack, get_args
+from typing import Any, Literal, Self, Unpack
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -110,7 +110,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         ------
         InputError, ParameterError
         """
-        one_of("form", self.form, get_args(LabelForm))
+        one_of("form", self.form, LabelForm)
         labels = solve(
             self,
             y,
@@ -176,7 +176,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
             A class or group is new.
         """
         check_is_fitted(self, "labels_")
-        one_of("form", self.form, get_args(LabelForm))
+        one_of("form", self.form, LabelForm)
         require_sensitive(sensitive_features, type(self).__name__, "transform")
         return self.labels_.transform(
             y,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
@@ -119,7 +119,7 @@ class WeightedClassifier(ReportsItself):
             As for :func:`r2b.reweigh`.
         """
         require_sensitive(sensitive_features, type(self).__name__)
-        one_of("groups", self.groups, get_args(Groups))
+        one_of("groups", self.groups, Groups)
         keyword = weight_keyword(self.estimator) if can_be_trained(self.estimator) else None
         if keyword is None:
             name = type(self.estimator).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -110,7 +110,7 @@ class Request:
         remedy = "Pass the fewest rows a group may have, such as 30; 0 accepts all."
         refuse_other_number("min_group_size", fewest, remedy, lambda n: n >= 0, Integral)
         for name, choice in CHOICES.items():
-            one_of(name, getattr(self, name), get_args(choice))
+            one_of(name, getattr(self, name), choice)
         if self.small_groups == "exclude" and not fewest:
             raise ParameterError(
                 "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",
@@ -164,7 +164,7 @@ def families_of(request: Request, cells: Cells) -> list[Family]:
     for each, names in zip(given, columns, strict=True):
         family = each if isinstance(each, Family) else Family(names)
         if family.bound is not None:
-            one_of("bound", family.bound, get_args(BoundName))
+            one_of("bound", family.bound, BoundName)
         refuse_parameters(family.parameters, family.bound or request.bound, names)
         filled = {"epsilon": family.epsilon, "bound": family.bound, **family.parameters}
         open_ = {name: getattr(request, name) for name, value in filled.items() if value is None}

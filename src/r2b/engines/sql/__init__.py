@@ -15,8 +15,9 @@ from typing import Any
 
 from r2b._data import Dataset
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.values import one_of
 from r2b._labels import FairLabels
-from r2b._labels.rows import Form, check_form
+from r2b._labels.rows import Form
 from r2b.engines.counts import counts_source
 from r2b.engines.reweighing import WeighedRows
 from r2b.engines.roles import ColumnRoles, names_of, refuse_alike
@@ -155,7 +156,7 @@ def statements(
     Results of :func:`r2b.reweigh` pass ``names``, which are those of the new columns.
     """
     words = dialect_of(dialect)
-    check_form(form)
+    one_of("form", form, Form)
     roles = _roles(fair, label, sensitive_features, control_features)
     weight = roles.weight if sample_weight is None else sample_weight
     roles = replace(roles, key=names_of(key, "key"), weight=weight)
