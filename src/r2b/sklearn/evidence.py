@@ -11,7 +11,7 @@ import numpy as np
 from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
-from r2b.sklearn.groups import Comparison, TrueGroups
+from r2b.sklearn.groups import Comparison, TrueGroups, shares_of
 from r2b.sklearn.prices import ROUGH
 from r2b.sklearn.rule import (
     PLAN,
@@ -19,7 +19,6 @@ from r2b.sklearn.rule import (
     ScoreRows,
     deviations,
     fit_prices,
-    sees_groups,
 )
 
 
@@ -184,7 +183,8 @@ def trace_frontier(
         *_path(blind, plan or PLAN, halves, epsilons),
         *_path(known, plan or PLAN, halves, epsilons),
     )
-    chance, accuracy = chance_level(new.groups, new.plain), new.accuracy(new.plain)
+    chance = float(np.median([each.chance for each in parity_of_groups(new.groups, new.plain)[0]]))
+    accuracy = new.accuracy(new.plain)
     return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(new.scores))
 
 
@@ -193,7 +193,7 @@ def _path(
 ) -> tuple[Floats, Floats]:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
     found = np.full((2, len(epsilons)), np.nan)
-    if rows is None or not sees_groups(rows):
+    if rows is None or rows.hidden:
         return found[0], found[1]
     old, new = (rows.part(half) for half in halves)
     prices = None
@@ -392,11 +392,6 @@ def largest_disparity(groups: TrueGroups, rows: Floats) -> float:
     return found
 
 
-def chance_level(groups: TrueGroups, rows: Floats) -> float:
-    """Return the median of the chance levels of all groups."""
-    return float(np.median([each.chance for each in parity_of_groups(groups, rows)[0]]))
-
-
 def parity_of_groups(
     groups: TrueGroups, rows: Floats, fitted: bool = False
 ) -> tuple[tuple[GroupParity, ...], tuple[GroupParity, ...]]:
@@ -422,14 +417,14 @@ def parity_of_groups(
             rest = np.arange(len(size)) != g
             others = size[rest] @ mean[rest] / size[rest].sum()
             error = own[g] * np.sqrt(1.0 + size[g] / size[rest].sum())
-            # Bernstein's term: of rare outcomes a single row is far from the mean
-            noise = quantile * error + quantile**2 / (6.0 * size[g]), error * fitted
-            every.append(_judged(groups, each, size, (g, None), mean, others, *noise))
+            cases: list[Any] = [(every, None, others, error, size[g])]
             for h in range(g):
                 error = np.hypot(own[g], own[h])
-                bernstein = quantile**2 / (6.0 * min(size[g], size[h]))
-                noise = quantile * error + bernstein, error * fitted
-                pairs.append(_judged(groups, each, size, (g, h), mean, mean[h], *noise))
+                cases.append((pairs, h, mean[h], error, min(size[g], size[h])))
+            for found, other, against, error, n_rows in cases:
+                # Bernstein's term: of rare outcomes a single row is far from the mean
+                noise = quantile * error + quantile**2 / (6.0 * n_rows), error * fitted
+                found.append(_judged(groups, each, size, (g, other), mean, against, *noise))
     return tuple(every), tuple(pairs)
 
 
@@ -479,7 +474,6 @@ def report_of(
     groups: TrueGroups,
     rows: Floats,
     labels: Floats | None,
-    weight: Floats,
     fitted: bool = False,
 ) -> ParityReport:
     """Judge rows by the true groups of a table.
@@ -492,13 +486,12 @@ def report_of(
         Predicted distributions; of decisions ones and zeros.
     labels : ndarray of shape (n, L), optional
         True classes.
-    weight : ndarray of shape (n,)
-        Adds up to 1.
     fitted : bool
         Whether prices were found on these rows.
     """
     accuracy = majority = None
     if labels is not None:
+        weight = shares_of(groups.weight, len(rows))
         accuracy = float(weight @ (rows * labels).sum(axis=1))
         majority = float((weight @ labels).max())
     disparity = largest_disparity(groups, rows)

@@ -180,6 +180,11 @@ class TrueGroups:
         """Return what is compared of rows of classes, in the last axis."""
         return rows if self.outcomes is None else self.outcomes.shares(rows)
 
+    @property
+    def outcome_matrix(self) -> Floats | None:
+        """How much each class counts in every outcome; None where classes are compared."""
+        return None if self.outcomes is None else self.outcomes.matrix
+
     def means(self, rows: Floats) -> list[Floats]:
         """Return the means of what is compared, by true group, for every comparison."""
         sums = self.sums(rows)
@@ -282,6 +287,11 @@ class TrueGroups:
     def without_rows(self) -> TrueGroups:
         """Keep names and comparisons: a stored model holds nobody's group."""
         return replace(self, schema=bare_schema(self.schema), codes=self.codes[:0], weight=None)
+
+
+def shares_of(weight: Floats | None, n_rows: int) -> Floats:
+    """Return the weights of rows as shares, which add up to 1."""
+    return np.full(n_rows, 1.0 / n_rows) if weight is None else weight / weight.sum()
 
 
 def true_groups(

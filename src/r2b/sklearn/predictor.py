@@ -265,9 +265,7 @@ class FairPredictor(ReportsItself, ABC):
         found = ScoreRows(kind, scores, used, rows.groups, rows.labels)
         rule, fair = find_rule(found, rows.folds)
         if kind == "decisions":
-            self.parity_ = report_of(
-                kind, rows.groups, fair, rows.labels, found.weight, fitted=True
-            )
+            self.parity_ = report_of(kind, rows.groups, fair, rows.labels, fitted=True)
             self._warn(rule)
             if rows.labels is not None and rows.truth is not None and self._n_points():
                 path = codes, rows.labels, self._n_points(), rule.plan, rows.seed
@@ -604,12 +602,11 @@ class FairPredictor(ReportsItself, ABC):
         elif groups.by_class:
             problem = f"criterion {self.criterion!r} compares rows of a true class, but y is None."
             raise ParameterError(problem, remedy="Pass y.", criterion=self.criterion)
-        share = np.full(len(fair), 1.0 / len(fair)) if weight is None else weight / weight.sum()
         here = groups.of_rows(cells, truth, weight).present()
         if not here.comparisons:
             problem = "The rows are all of one group, so that nothing can be compared."
             raise InputError(problem, remedy="Pass rows of at least two groups.", n_rows=len(fair))
-        return report_of(kind, here, fair, labels, share)
+        return report_of(kind, here, fair, labels)
 
     def get_metadata_routing(self) -> Any:
         """Return what each method takes.

@@ -66,12 +66,6 @@ class Band:
         """The unit of prices in which the problem is well scaled."""
         return np.sqrt(self.share)[:, None]
 
-    @property
-    def spread(self) -> Floats:
-        """The units along the groups of the parts."""
-        root = self.root[:, 0]
-        return root if self.parts.ndim == 2 else root[:, None]
-
     def settle(self, scaled: Floats) -> Floats:
         """Project scaled prices onto those at which rows pay nothing for the level."""
         scaled = np.asarray(np.where(self.bounded, scaled, 0.0))
@@ -103,6 +97,14 @@ def shifts(parts: Floats, prices: Floats) -> Floats:
     if parts.ndim == 2:
         return np.asarray(parts @ prices)
     return np.asarray(np.einsum("ngk,g->nk", parts, prices[:, 0]))
+
+
+def less_prices(
+    base: Floats, parts: Sequence[Floats], prices: Sequence[Floats], outcomes: Floats | None
+) -> Floats:
+    """Return the base of rows less what they pay in all comparisons."""
+    paid = np.sum([shifts(part, nu) for part, nu in zip(parts, prices, strict=True)], axis=0)
+    return np.asarray(base - (paid if outcomes is None else paid @ outcomes))
 
 
 def sums(parts: Floats, rows: Floats) -> Floats:
@@ -247,9 +249,8 @@ class _Dual:
 
     def at(self, scaled: list[Floats]) -> _Point:
         prices = [band.settle(z) / band.root for z, band in zip(scaled, self.bands, strict=True)]
-        pairs = list(zip(self.bands, prices, strict=True))
-        paid = np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
-        values = self.base - (paid if self.outcomes is None else paid @ self.outcomes)
+        parts = [band.parts for band in self.bands]
+        values = less_prices(self.base, parts, prices, self.outcomes)
         if self.kind == "decisions":
             rows = _decide(values, self.lam)
             weighted = rows * self.weight[:, None]
@@ -296,7 +297,10 @@ class _Dual:
         pairs *= scale[:, None, None]
         if self.outcomes is not None:
             pairs = self.outcomes @ pairs @ self.outcomes.T
-        designs = [band.parts[thinned] / band.spread for band in self.bands]
+        designs = [
+            band.parts[thinned] / (band.root if band.parts.ndim == 3 else band.root[:, 0])
+            for band in self.bands
+        ]
         if all(each.ndim == 2 for each in designs):  # one product instead of one for each pair
             designs = [np.hstack(designs)]
         found = np.block([[_block(pairs, a, b) for b in designs] for a in designs])
@@ -317,9 +321,10 @@ def _block(pairs: Floats, a: Floats, b: Floats) -> Floats:
         outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
         found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
         return np.asarray(found.transpose(0, 2, 1, 3).reshape(g * k, h * k))
-    first = "ng" if a.ndim == 2 else "ngk"
-    second = "nh" if b.ndim == 2 else "nhl"
-    out = ("gk" if a.ndim == 2 else "g") + ("hl" if b.ndim == 2 else "h")
-    found = np.einsum(f"{first},nkl,{second}->{out}", a, pairs, b)
-    rows = a.shape[1] * (pairs.shape[1] if a.ndim == 2 else 1)
-    return np.asarray(found.reshape(rows, -1))
+    n, k = pairs.shape[:2]
+    # what each price takes from every class, of shape (n, n_prices, n_classes)
+    one, other = (
+        each if each.ndim == 3 else (each[:, :, None, None] * np.eye(k)).reshape(n, -1, k)
+        for each in (a, b)
+    )
+    return np.tensordot(one @ pairs, other, ((0, 2), (0, 2)))

@@ -21,8 +21,18 @@ from r2b._labels.draws import draws_of, key_words, uniforms_of
 from r2b._labels.sampling import sample_rows
 from r2b.errors import InputError
 from r2b.sklearn.folds import Folds
-from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.prices import PRECISE, ROUGH, Band, Kind, base_of, respond, shifts, solve, sums
+from r2b.sklearn.groups import Comparison, TrueGroups, shares_of
+from r2b.sklearn.prices import (
+    PRECISE,
+    ROUGH,
+    Band,
+    Kind,
+    base_of,
+    less_prices,
+    respond,
+    solve,
+    sums,
+)
 from r2b.sklearn.training import row_texts, rows_at
 
 Prices = tuple[Floats, ...]
@@ -38,8 +48,8 @@ class Plan:
         How far any entry may be off.
     shrink : float
         How much of the variance of an offset is taken from it.
-    rounds : int
-        Of offsets; 0 leaves them out.
+    offsets : bool
+        Whether means are corrected by offsets.
     give : float
         How much farther an entry may be off for each unit of its price, which is the accuracy that
         is paid for a difference of 1 in the mean of a group of all rows.
@@ -47,14 +57,14 @@ class Plan:
 
     width: float = 0.0
     shrink: float = 1.0
-    rounds: int = 1
+    offsets: bool = True
     give: float = 0.25
 
 
 PLAN = Plan()
 """Of decisions; ``benchmarks/small_groups.py`` is the study behind it."""
 
-FALLBACKS = Plan(rounds=0), Plan(width=1.0)
+FALLBACKS = Plan(offsets=False), Plan(width=1.0)
 """Tried in turn where decisions are less accurate than the most frequent class."""
 
 AIM = 2.0
@@ -99,14 +109,28 @@ class ScoreRows:
     @cached_property
     def weight(self) -> Floats:
         """The weights of the rows, which add up to 1."""
-        weight = self.groups.weight
-        n = len(self.scores)
-        return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+        return shares_of(self.groups.weight, len(self.scores))
+
+    @cached_property
+    def base(self) -> Floats:
+        """What prices are subtracted from."""
+        return base_of(self.kind, self.scores)
 
     @cached_property
     def parts(self) -> list[Floats]:
         """The parts of the rows in the groups of every comparison."""
         return [each.parts(self.codes) for each in self.groups.comparisons]
+
+    @property
+    def hidden(self) -> list[Comparison]:
+        """Comparisons whose groups are predicted alike for all rows: no price could be paid."""
+        found = []
+        for each in self.groups.comparisons:
+            parts = self.codes @ each.counts
+            share = parts.mean(axis=0)
+            if not (parts.var(axis=0) > 1e-5 * share * (1.0 - share)).any():
+                found.append(each)
+        return found
 
     @cached_property
     def plain(self) -> Floats:
@@ -149,16 +173,8 @@ class ScoreRows:
 
     def apply(self, prices: Prices) -> Floats:
         """Return the rows at some prices."""
-        return respond_at(self.kind, self.scores, self.groups, self.parts, prices)
-
-
-def respond_at(
-    kind: Kind, scores: Floats, groups: TrueGroups, parts: Sequence[Floats], prices: Prices
-) -> Floats:
-    """Return the rows of scores at some prices."""
-    paid = np.sum([shifts(part, nu) for part, nu in zip(parts, prices, strict=True)], axis=0)
-    paid = paid if groups.outcomes is None else paid @ groups.outcomes.matrix
-    return respond(kind, base_of(kind, scores) - paid)
+        values = less_prices(self.base, self.parts, prices, self.groups.outcome_matrix)
+        return respond(self.kind, values)
 
 
 def deviations(groups: TrueGroups, rows: Floats) -> list[Floats]:
@@ -208,21 +224,20 @@ def fit_prices(
     gain : float
         A step that gains less is the last.
     """
-    base, offsets = base_of(rows.kind, rows.scores), [np.zeros(())] * len(rows.parts)
-    fair = rows.plain if start is None else rows.apply(start)
-    for turn in range(0 if start is None else min(1, plan.rounds), plan.rounds + 1):
+    matrix = rows.groups.outcome_matrix
+    # offsets of a first solution come from the response to prices that have none
+    for corrected in (False, True) if start is None and plan.offsets else (plan.offsets,):
+        fair = rows.plain if start is None else rows.apply(start)
         seen = rows.seen_means(fair)
-        if turn:
+        offsets = [np.zeros(())] * len(seen)
+        if corrected:
             true = rows.groups.means(rows.groups.compared(fair))
             offsets = [
                 _shrunk(t - s, plan.shrink * sd**2)
                 for t, s, sd in zip(true, seen, rows.deviations, strict=True)
             ]
         bands = list(_bands(rows, plan, seen, offsets))
-        outcomes = None if rows.groups.outcomes is None else rows.groups.outcomes.matrix
-        start = solve(rows.kind, base, bands, rows.weight, start, gain, outcomes)
-        if turn < plan.rounds:
-            fair = rows.apply(start)
+        start = solve(rows.kind, rows.base, bands, rows.weight, start, gain, matrix)
     assert start is not None
     return start
 
@@ -258,7 +273,7 @@ def _bands(
         yield Band(part, centre, half, give, bounded, level, share)
 
 
-def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None = None) -> Floats:
+def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices) -> Floats:
     """Return the rows of each fold at prices that were found on the other folds."""
     found = np.empty_like(rows.scores)
     for left, held in folds:
@@ -298,8 +313,7 @@ class FairScores:
 
     def apply(self, scores: Floats, groups: TrueGroups, codes: Floats) -> Floats:
         """Return the fair rows of new scores, from the probabilities of their codes."""
-        parts = [each.parts(codes) for each in groups.comparisons]
-        return respond_at(self.kind, scores, groups, parts, self.prices)
+        return ScoreRows(self.kind, scores, codes, groups, None).apply(self.prices)
 
 
 def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
@@ -319,7 +333,11 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
     InputError
         The predicted groups are the same for all rows.
     """
-    _refuse_unseen(rows)
+    for each in rows.hidden:
+        problem = f"The group estimator predicts the same chances of {each.name!r} for all rows."
+        way = "Pass a `group_estimator` that can tell the groups apart from these features"
+        remedy = f"{way}, or `attribute='given'`."
+        raise InputError(problem, remedy=remedy, family=each.name, groups=each.groups)
     if rows.kind == "probabilities":
         chosen: Plan | None = SOFT
         prices = fit_prices(rows, SOFT)
@@ -364,31 +382,10 @@ def _constant(rows: ScoreRows) -> Prices:
     dear = np.where(np.arange(rows.labels.shape[1]) == most, 0.0, 1e3)
     compared = rows.groups.comparisons
     if rows.groups.outcomes is not None or any(each.n_right for each in compared):
-        each = zip(compared, rows.shares, strict=True)
-        return tuple(np.zeros((len(s), one.bound.epsilon.shape[-1])) for one, s in each)
-    return tuple(np.tile(dear, (len(share), 1)) for share in rows.shares)
-
-
-def sees_groups(rows: ScoreRows) -> bool:
-    """Return whether any predicted group differs between rows."""
-    return all(_varies(rows.codes @ each.counts) for each in rows.groups.comparisons)
-
-
-def _varies(parts: Floats) -> bool:
-    share = parts.mean(axis=0)
-    return bool((parts.var(axis=0) > 1e-5 * share * (1.0 - share)).any())
-
-
-def _refuse_unseen(rows: ScoreRows) -> None:
-    """Refuse groups of which the features show nothing: no price could be paid for them."""
-    for each in rows.groups.comparisons:
-        if not _varies(rows.codes @ each.counts):
-            problem = (
-                f"The group estimator predicts the same chances of {each.name!r} for all rows."
-            )
-            way = "Pass a `group_estimator` that can tell the groups apart from these features"
-            remedy = f"{way}, or `attribute='given'`."
-            raise InputError(problem, remedy=remedy, family=each.name, groups=each.groups)
+        dear = np.zeros(1)
+    return tuple(
+        np.zeros((len(each.groups), each.bound.epsilon.shape[-1])) + dear for each in compared
+    )
 
 
 def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:
