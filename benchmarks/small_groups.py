@@ -190,7 +190,7 @@ ODDS = ("income by race", "compas", "students", "dutch", "bank", "parkinson", "r
 """Tables that are measured by equalized odds as well."""
 
 PLANS = {
-    "no offsets": Plan(offsets=False, give=0.0),
+    "no offsets": Plan(rounds=0, give=0.0),
     "full offsets": Plan(shrink=0.0),
     "wide": FALLBACKS[1],
 }
@@ -319,7 +319,7 @@ def measure(
     here = model.comparisons_.of_rows(cells, right.argmax(axis=1), None).present()
     scores = model._scores(X[test])
     codes = code_probabilities(model.group_estimator_, X[test], here.n_codes)
-    rule = model.decision_rule_
+    weight, rule = np.full(len(test), 1.0 / len(test)), model.decision_rule_
     decided = {"plain": np.eye(len(classes))[scores.argmax(axis=1)]}
     if epsilon == 0.0 and criterion == "demographic_parity":
         for title, plan in PLANS.items():
@@ -328,7 +328,7 @@ def measure(
     decided["r2b"] = rule.apply(scores, model.comparisons_, codes)
     methods = {}
     for title, rows in decided.items():
-        found = report_of("decisions", here, rows, right)
+        found = report_of("decisions", here, rows, right, weight)
         new_rows = ScoreRows("decisions", scores, codes, here, right)
         methods[title] = {
             "accuracy": found.accuracy,

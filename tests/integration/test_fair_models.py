@@ -225,6 +225,14 @@ def test_a_promise_is_about_rows_that_were_held_back():
     assert not small.promise_.holds and "cannot support epsilon 0.01" in str(small.promise_)
 
 
+def test_a_model_of_fair_labels_alone_has_a_promise():
+    asked = {"groups": "given", "decisions": "likeliest", "confidence": 0.9}
+    model = ParityClassifier(LogisticRegression(), **asked, **FAST)
+    model.fit(X, Y, sensitive_features=SEX)
+    assert model.promise_.measured <= model.promise_.bound
+    assert model.probability_promise_.n_rows == model.promise_.n_rows < len(X)
+
+
 def test_fit_warns_when_predictions_stay_above_epsilon():
     # The group estimator has one column, which says a little; the scores follow another, which says
     # all.
@@ -405,7 +413,7 @@ def test_parity_is_met_only_where_every_class_shows_it():
     model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
     groups = model.comparisons_.of_rows((group == "b").astype(int), None, None)
     rows = np.eye(3)[np.searchsorted(["u", "v", "w"], rare)]
-    told = report_of("decisions", groups, rows, None)
+    told = report_of("decisions", groups, rows, None, np.full(400, 1 / 400))
     # of a class that hardly anyone gets nothing is far from parity, but of the other two twenty
     # rows show nothing
     assert {each.verdict for each in told.groups} == {"not shown"}

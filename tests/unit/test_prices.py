@@ -16,7 +16,7 @@ from r2b._labels.debiasing import request_and_settings
 from r2b.sklearn.groups import true_groups
 from r2b.sklearn.rule import Plan, ScoreRows, fit_prices
 
-EXACT = Plan(offsets=False, give=0.0)
+EXACT = Plan(rounds=0, give=0.0)
 BOUNDS: dict[str, dict[str, Any]] = {
     "range": {},
     "to_overall": {"bound": "to_overall"},

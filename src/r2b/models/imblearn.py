@@ -11,7 +11,6 @@ from typing import Any, Self, Unpack
 from narwhals import dependencies as libraries
 
 from r2b._constraints.epsilon import Epsilon
-from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError, require
 from r2b.sklearn.fair_labels import GroupUse, fair_labels
@@ -176,8 +175,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             **taken,
         )
         note_features(self, X)
-        self.labels_: FairLabels = without_rows(fair)
-        publish(self, fair)
+        publish(self, without_rows(fair))
         labels = fair.round(self.random_state)
         if isinstance(y, list):
             return X, labels.tolist()

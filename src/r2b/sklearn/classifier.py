@@ -48,8 +48,7 @@ from r2b.sklearn.training import (
     fair_rows,
     fresh_learner,
     labels_as,
-    params_for,
-    train,
+    train_fresh,
     train_further,
 )
 
@@ -325,9 +324,9 @@ class ParityClassifier(FairPredictor):
         assert labels.dataset is not None
         check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
         rows, form = self._choose(labels, seed), self.form_
-        params = params_for(self.estimator, fit_params, form, labels.classes, own=True)
-        learner = fresh_learner(self.estimator, form)
-        self.estimator_ = train(learner, X, rows, form, params, y)
+        self.estimator_ = train_fresh(
+            self.estimator, X, rows, form, labels.classes, fit_params, y, own=True
+        )
         self._publish(labels)
 
     def _choose(self, labels: FairLabels, seed: int) -> TrainingRows:
@@ -360,8 +359,7 @@ class ParityClassifier(FairPredictor):
         self.estimator_ = self._train_on(rows, training, self.form_, own=True)
 
     def _publish(self, labels: FairLabels) -> None:
-        self.labels_ = without_rows(labels)
-        publish(self, labels, class_order(labels.classes))
+        publish(self, without_rows(labels), class_order(labels.classes))
 
     def _predict_plain(self, X: Any) -> Array:
         if self.form_ == "soft":

@@ -11,7 +11,7 @@ import numpy as np
 from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
-from r2b.sklearn.groups import Comparison, TrueGroups, shares_of
+from r2b.sklearn.groups import Comparison, TrueGroups
 from r2b.sklearn.prices import ROUGH
 from r2b.sklearn.rule import (
     PLAN,
@@ -144,13 +144,7 @@ FRONTIER_ROWS = 4_000
 
 
 def trace_frontier(
-    scores: Floats,
-    groups: TrueGroups,
-    codes: Floats | None,
-    labels: Floats,
-    n_points: int,
-    plan: Plan | None,
-    seed: int = 0,
+    rows: ScoreRows, codes: Floats | None, n_points: int, plan: Plan | None, seed: int
 ) -> ModelFrontier:
     """Solve for epsilons from what was asked for up to the disparity of the plain decisions.
 
@@ -158,27 +152,25 @@ def trace_frontier(
 
     Parameters
     ----------
-    scores : ndarray of shape (n, L)
-        Out of fold.
-    groups : TrueGroups
+    rows : ScoreRows
+        Decisions out of fold.
     codes : ndarray of shape (n, n_codes) or None
-        Their probabilities, out of fold; None where groups cannot be predicted.
-    labels : ndarray of shape (n, L)
-        The true classes as distributions.
+        Probabilities of the codes, out of fold; None where groups cannot be predicted.
     n_points : int
     plan : Plan, optional
         How predicted groups are followed.
     seed : int
     """
-    chosen = np.random.default_rng(seed).permutation(len(scores))[:FRONTIER_ROWS]
+    chosen = np.random.default_rng(seed).permutation(len(rows.scores))[:FRONTIER_ROWS]
     halves = chosen[::2], chosen[1::2]
-    known = ScoreRows("decisions", scores, groups.given(groups.cells, scores), groups, labels)
+    groups = rows.groups
+    known = replace(rows, codes=groups.given(groups.cells, rows.scores))
     new = known.part(halves[1])
     disparity = largest_disparity(new.groups, new.plain)
     asked = min(float(np.min(each.bound.epsilon)) for each in groups.comparisons)
     # Denser where parity is close, which is where accuracy is lost.
     epsilons = asked + (max(disparity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
-    blind = None if codes is None else replace(known, codes=codes)
+    blind = None if codes is None else replace(rows, codes=codes)
     path = (
         *_path(blind, plan or PLAN, halves, epsilons),
         *_path(known, plan or PLAN, halves, epsilons),
@@ -462,10 +454,9 @@ def _judged(
     known = groups.schema.classes.values if groups.outcomes is None else groups.outcomes.names
     name = None if each.n_right else plain_value(known[k])
     other = "" if two is None else each.groups[two]
-    family = each.family.names[0]
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))
     likely = verdict != "not met" and bool((least > epsilon + NOTICED).any())
-    names = family, each.criterion, each.groups[one], other, name
+    names = each.name, each.criterion, each.groups[one], other, name
     return GroupParity(*names, *numbers, verdict, likely)
 
 
@@ -474,6 +465,7 @@ def report_of(
     groups: TrueGroups,
     rows: Floats,
     labels: Floats | None,
+    weight: Floats,
     fitted: bool = False,
 ) -> ParityReport:
     """Judge rows by the true groups of a table.
@@ -486,12 +478,13 @@ def report_of(
         Predicted distributions; of decisions ones and zeros.
     labels : ndarray of shape (n, L), optional
         True classes.
+    weight : ndarray of shape (n,)
+        Adds up to 1.
     fitted : bool
         Whether prices were found on these rows.
     """
     accuracy = majority = None
     if labels is not None:
-        weight = shares_of(groups.weight, len(rows))
         accuracy = float(weight @ (rows * labels).sum(axis=1))
         majority = float((weight @ labels).max())
     disparity = largest_disparity(groups, rows)

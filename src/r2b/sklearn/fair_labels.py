@@ -7,7 +7,6 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from r2b._constraints.families import Family
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Floats
 from r2b._data.attributes import Membership
@@ -57,24 +56,19 @@ def debias_rows(
         return debias(rows.y, multilabel=False, epsilon=1.0, **rows.data, **kept)
     if groups == "given":
         return debias(rows.y, multilabel=False, **rows.data, **options)
-    families = list(compared.families)
+    assert rows.labels is not None
+    known = compared.given(compared.cells, rows.labels)
+    families, features = compared.families, compared.memberships(known if codes is None else codes)
     if groups == "both":
-        families += compared.renamed(_GIVEN).families
+        true = compared.renamed(_GIVEN)
+        families, features = families + true.families, features | true.memberships(known)
     # families were settled on the true groups
     settled = {"missing": "error", "min_group_size": 0, "small_groups": "error"}
     asked: dict[str, Any] = {**options, "families": families, **settled}
-    return debias(rows.y, multilabel=False, **groups_of(groups, rows, codes), **asked)
-
-
-def groups_of(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
-    """Return the groups that labels are debiased by, and the weights."""
-    true = rows.groups.of_labels()
-    assert rows.labels is not None
-    known = true.given(true.cells, rows.labels)
-    features = true.memberships(known if codes is None else codes)
-    if groups == "both":
-        features |= true.renamed(_GIVEN).memberships(known)
-    return {"sensitive_features": features, "sample_weight": rows.data["sample_weight"]}
+    weight = rows.data["sample_weight"]
+    return debias(
+        rows.y, multilabel=False, sensitive_features=features, sample_weight=weight, **asked
+    )
 
 
 @takes_options(without=WITHOUT)
@@ -158,8 +152,6 @@ def fair_labels(
         "sample_weight": sample_weight,
     }
     asked: dict[str, Any] = {**DEFAULTS, **options}
-    for name in WITHOUT:
-        asked.pop(name, None)
     if groups == "given" or isinstance(sensitive_features, Membership):
         fair = debias(y, multilabel=False, **data, **asked)
         assert fair.dataset is not None
@@ -250,7 +242,7 @@ def visible_groups(
     codes, names = found.codes.astype(np.int64), tuple(map(str, found.names.tolist()))
     check_same_rows(X, len(codes), found.index)
     bound: Any = None  # nothing is compared
-    place = Comparison(Family("groups"), names, np.arange(len(names)), bound)
+    place = Comparison("groups", names, np.arange(len(names)), bound)
     schema: Any = None  # no new rows are read
     share = np.full(len(names), 1.0 / len(names))  # no group of any row is unknown
     groups = TrueGroups(schema, codes, len(names), 0, False, (place,), weight, share)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,17 +25,18 @@ from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
 from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.values import listed
+from r2b._labels.labels import Form
 from r2b.errors import InputError, MissingValueError, ParameterError, R2BError, UnseenError
 from r2b.metrics.criteria import CRITERIA, Criterion, refuse_positive
 from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
-from r2b.sklearn.labels import bare_schema, check_same_rows, part_of
+from r2b.sklearn.labels import bare_schema, check_same_rows, class_order, part_of
 from r2b.sklearn.learners import (
     can_be_trained,
     for_groups,
     kind_of,
     require_probabilities,
 )
-from r2b.sklearn.training import row_texts, rows_at, train_on_classes
+from r2b.sklearn.training import TrainingRows, row_texts, rows_at, train_on_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,7 @@ class Comparison:
 
     Attributes
     ----------
-    family : Family
-        Its name and its bound, as an option of ``debias``.
+    name : str
     groups : tuple of str
     place : ndarray of shape (n_codes,)
         The group of every code of :class:`TrueGroups`; -1 for codes that it does not count.
@@ -55,17 +56,12 @@ class Comparison:
         Where right predictions are compared the number of classes, else 0.
     """
 
-    family: Family
+    name: str
     groups: tuple[str, ...]
     place: Whole
     bound: Bound
     criterion: str = "demographic_parity"
     n_right: int = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the family."""
-        return self.family.names[0]
 
     @property
     def counts(self) -> Floats:
@@ -163,7 +159,12 @@ class TrueGroups:
     @property
     def families(self) -> list[Family]:
         """The families, as an option of ``debias``."""
-        return [each.family for each in self.comparisons]
+        found = []
+        for each in self.comparisons:
+            bound = each.bound
+            asked: Any = {"bound": bound.name, **bound.parameters_for(each.groups)}
+            found.append(Family(each.name, epsilon=bound.epsilon, **asked))
+        return found
 
     def memberships(self, codes: Floats) -> dict[str, Membership]:
         """Return the sensitive features of rows from the probabilities of their codes."""
@@ -225,24 +226,18 @@ class TrueGroups:
 
     def cells_or_unknown(self, sensitive_features: Any, control_features: Any, n: int) -> Whole:
         """Read the cells of new rows; -1 for values and crossings that were not fitted."""
-        try:
+        with suppress(UnseenError, MissingValueError):
             return self.cells_of(sensitive_features, control_features, n)
-        except (UnseenError, MissingValueError):
-            pass
         both = sensitive_features, control_features
-        texts = zip(*(row_texts(each) for each in both if each is not None), strict=True)
-        cells: dict[tuple[str, ...], int] = {}
-        found = []
-        for row, text in enumerate(texts):
-            if text not in cells:
+        texts = np.array([row_texts(each) for each in both if each is not None])
+        refuse_lengths("X", n, "sensitive_features", texts.shape[1])
+        _, first, place = np.unique(texts, axis=1, return_index=True, return_inverse=True)
+        cells = np.full(len(first), -1)
+        for k, row in enumerate(first):
+            with suppress(UnseenError, MissingValueError):
                 one, control = (part_of(each, np.array([row])) for each in both)
-                try:
-                    cells[text] = int(self.cells_of(one, control, 1)[0])
-                except (UnseenError, MissingValueError):
-                    cells[text] = -1
-            found.append(cells[text])
-        refuse_lengths("X", n, "sensitive_features", len(found))
-        return np.array(found, np.int64)
+                cells[k] = self.cells_of(one, control, 1)[0]
+        return cells[place.ravel()]
 
     def present(self) -> TrueGroups:
         """Leave out groups without any row, and comparisons in which nothing is left."""
@@ -273,11 +268,8 @@ class TrueGroups:
 
     def renamed(self, pattern: str) -> TrueGroups:
         """Return the same with other names of families, so that both can stand together."""
-        named = tuple(
-            replace(each, family=replace(each.family, columns=pattern.format(each.name)))
-            for each in self.comparisons
-        )
-        return replace(self, comparisons=named)
+        found = [replace(each, name=pattern.format(each.name)) for each in self.comparisons]
+        return replace(self, comparisons=tuple(found))
 
     def part(self, chosen: Whole) -> TrueGroups:
         """Keep some of the rows."""
@@ -398,9 +390,7 @@ def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
         place = np.where(design.any(axis=1), design.argmax(axis=1), -1)
         prefix = f"{member.name}="
         groups = tuple(str(name).removeprefix(prefix) for name in parity.names[member.groups])
-        asked: Any = {"bound": bound.name, **bound.parameters_for(groups)}
-        family = Family(member.name or "groups", epsilon=bound.epsilon, **asked)
-        found.append(Comparison(family, groups, place, bound))
+        found.append(Comparison(member.name or "groups", groups, place, bound))
     return tuple(found)
 
 
@@ -442,8 +432,8 @@ def _split(
         elif criterion.of_class:
             own = np.arange(n_classes) == predicted
             bound = bound.at(np.where(own, bound.epsilon, np.inf))
-        family, n_right = replace(plain.family, columns=title), n_classes * right
-        yield Comparison(family, kept.groups, kept.place, bound, criterion.name, n_right)
+        n_right = n_classes * right
+        yield replace(kept, name=title, bound=bound, criterion=criterion.name, n_right=n_right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,6 +502,20 @@ class FitRows:
         """The classes, in the order in which the labels have them."""
         return self.groups.schema.classes.values
 
+    def as_they_came(self, form: Form) -> TrainingRows:
+        """Return the rows to train on for labels as they came."""
+        assert self.labels is not None
+        classes, weight = self.classes, self.groups.weight
+        if form == "soft":
+            target = self.labels[:, class_order(classes)]
+        elif self.truth is not None:
+            target = classes[self.truth]
+        else:
+            index, columns = np.nonzero(self.labels)
+            own = self.labels[index, columns] * (1.0 if weight is None else weight[index])
+            return TrainingRows(index, classes[columns], own).with_weight()
+        return TrainingRows(None, target, weight).with_weight()
+
 
 def choose_group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     """Choose who predicts the groups, and say why.
@@ -542,15 +546,14 @@ def choose_group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     return fallback, f"logistic regression, because {name} predicts no probabilities of groups"
 
 
-def train_groups(learner: Any, X: Any, groups: TrueGroups, rows: Whole | None = None) -> Any:
-    """Fit a clone of the group estimator on the true codes of all or some rows.
+def train_groups(learner: Any, X: Any, groups: TrueGroups) -> Any:
+    """Fit a clone of the group estimator on the true codes of rows.
 
     Raises
     ------
     ParameterError
         It cannot be trained on these features.
     """
-    X, groups = (X, groups) if rows is None else (rows_at(X, rows), groups.part(rows))
     name = type(learner).__name__
     try:
         model = train_on_classes(learner, X, groups.codes, groups.weight)
@@ -596,7 +599,7 @@ def predict_codes(
                 raise InputError(problem, remedy=remedy, **facts)
 
     def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
-        model = train_groups(learner, X, groups, left)
+        model = train_groups(learner, rows_at(X, left), groups.part(left))
         return code_probabilities(model, rows_at(X, held), groups.n_codes), model
 
     return out_of_fold(predict, folds, groups.n_codes, n_jobs)

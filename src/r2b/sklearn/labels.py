@@ -178,6 +178,7 @@ def class_order(classes: Array) -> Array:
 
 def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(None)) -> None:
     """Set the fitted attributes that all estimators have, with classes in this order."""
+    estimator.labels_ = labels
     estimator.classes_, estimator.groups_ = labels.classes[order], labels.groups
     of_classes = labels.families.outcomes is None
     estimator.prices_ = labels.prices[:, order] if of_classes else labels.prices

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -65,28 +65,21 @@ class SharedModel:
     ask : callable
         Returns probabilities for features.
     classes_ : ndarray
+    held : dict or None
+        While predictions are kept: by the identity of the features.
     """
 
     ask: Callable[[Any], Floats]
     classes_: Array
-    _held: dict[int, Floats] | None = field(default=None, repr=False)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep predictions for as long as this lasts."""
-        self._held = {}
-        try:
-            yield
-        finally:
-            self._held = None
+    held: dict[int, Floats] | None = field(default=None, repr=False)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of the classes."""
-        if self._held is None:
+        if self.held is None:
             return self.ask(X)
-        if id(X) not in self._held:
-            self._held[id(X)] = self.ask(X)
-        return self._held[id(X)]
+        if id(X) not in self.held:
+            self.held[id(X)] = self.ask(X)
+        return self.held[id(X)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +176,13 @@ class TagModels:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let shared models predict once for the same rows."""
-        with ExitStack() as stack:
-            for each in self.shared:
-                stack.enter_context(each.held())
+        for each in self.shared:
+            each.held = {}
+        try:
             yield
+        finally:
+            for each in self.shared:
+                each.held = None
 
     def _each(self, method: str, X: Any, **given: Any) -> list[Any]:
         with self.held():
@@ -210,7 +206,7 @@ class TagModels:
 
         Accuracies are means over the tags.
         """
-        columns = [None] * len(self.names) if y is None else read_training_tags(y).columns
+        columns = [None] * len(self.names) if y is None else read_training_tags(y).matrix.T
         with self.held():
             found: list[ParityReport] = [
                 model.parity_report(X, y=own, **given)
@@ -257,24 +253,7 @@ class TagModels:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingTags(Tags):
-    """Tags of 0 and 1, each of which some rows have and some do not."""
-
-    @property
-    def columns(self) -> list[Whole]:
-        """Each tag as classes 0 and 1."""
-        return [*self.matrix.T.astype(np.int64)]
-
-    @property
-    def rarest(self) -> Whole:
-        """The rarest tag of every row, in which folds are to be alike; -1 where it has none."""
-        order = np.argsort(self.matrix.sum(axis=0), kind="stable")
-        has = self.matrix[:, order] == 1
-        return np.where(has.any(axis=1), order[has.argmax(axis=1)], -1)
-
-
-def read_training_tags(Y: Any) -> TrainingTags:
+def read_training_tags(Y: Any) -> Tags:
     """Read the tags of rows that a model is trained on or judged by.
 
     Raises
@@ -287,7 +266,7 @@ def read_training_tags(Y: Any) -> TrainingTags:
         problem = "Some tags are probabilities, but a model of several tags learns from 0 and 1."
         remedy = "Pass 0 and 1, such as r2b.debias(Y, multilabel=True, ...).round()."
         raise InputError(problem, remedy=remedy, argument="y")
-    return TrainingTags(tags.vocabulary, tags.matrix)
+    return replace(tags, matrix=tags.matrix.astype(np.int64))
 
 
 def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
@@ -311,7 +290,11 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
     if isinstance(families, list | tuple):
         families = [each.columns if isinstance(each, Family) else each for each in families]
     free: dict[str, Any] = {"epsilon": 0.0, "bound": "range", **dict.fromkeys(PARAMETERS)}
-    return tags.rarest, replace(request, families=families, **free)
+    # folds are alike in the rarest tag of every row; -1 where it has none
+    order = np.argsort(share, kind="stable")
+    has = tags.matrix[:, order] == 1
+    rarest = np.where(has.any(axis=1), order[has.argmax(axis=1)], -1)
+    return rarest, replace(request, families=families, **free)
 
 
 def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
@@ -337,7 +320,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     labels: list[FairLabels] = []
     asked = requests_of(model._request(), names.tolist())
     positive = 1 if any(CRITERIA[name].of_class for name in model._criteria) else None
-    for k, (request, column) in enumerate(zip(asked, tags.columns, strict=True)):
+    for k, (request, column) in enumerate(zip(asked, tags.matrix.T, strict=True)):
         data = {**rows.data, "normalize": False}
         groups = true_groups(column, data, request, model._criteria, positive)[0]
         groups = replace(groups, judged_together=len(names))
@@ -380,35 +363,29 @@ def _by_tag(request: Request) -> dict[str, Any]:
     return {name: getattr(request, name) for name in ("epsilon", "target", "families")}
 
 
-def _scores_of(
-    model: Any, rows: FitRows, tags: TrainingTags
-) -> tuple[Floats, tuple[Any, ...], Any]:
+def _scores_of(model: Any, rows: FitRows, tags: Tags) -> tuple[Floats, tuple[Any, ...], Any]:
     """Return the probabilities of tags out of fold, the models of them, and that of all rows."""
     n_tags = len(tags.names)
     if getattr(model, "prefit", False):
         models = (model.estimator,)
         return tag_probabilities(models, n_tags, rows.X), models, model.estimator
-    target = tags.matrix.astype(np.int64)
-    training = TrainingRows(None, target, rows.groups.weight).with_weight()
-
-    def trained(part: TrainingRows, own: bool = False) -> Any:
-        params = params_for(model.estimator, rows.fit_params, "round", tags.names, own)
-        return _trained(model.estimator, rows.X, part, params, tags)
+    training = TrainingRows(None, tags.matrix, rows.groups.weight).with_weight()
 
     def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
-        fitted = trained(training.among(left))
+        fitted = _trained(model.estimator, rows, training.among(left), tags)
         return tag_probabilities((fitted,), n_tags, rows_at(rows.X, held)), fitted
 
     scores, models = out_of_fold(predict, rows.folds, n_tags, model.n_jobs)
-    whole = trained(training, own=True)
+    whole = _trained(model.estimator, rows, training, tags, own=True)
     return scores, models if model.ensemble else (whole,), whole
 
 
 def _trained(
-    estimator: Any, X: Any, rows: TrainingRows, params: dict[str, Any], tags: TrainingTags
+    estimator: Any, rows: FitRows, training: TrainingRows, tags: Tags, own: bool = False
 ) -> Any:
+    params = params_for(estimator, rows.fit_params, "round", tags.names, own)
     try:
-        return train(clone(estimator), X, rows, "round", params, tags.matrix)
+        return train(clone(estimator), rows.X, training, "round", params, tags.matrix)
     except ValueError as error:
         if isinstance(error, InputError):
             raise
@@ -423,7 +400,7 @@ def _trained(
 
 
 def _train_on_fair(
-    model: Any, rows: FitRows, tags: TrainingTags, labels: list[FairLabels]
+    model: Any, rows: FitRows, tags: Tags, labels: list[FairLabels]
 ) -> tuple[SharedModel, ...]:
     """Train the estimator on the fair tags; return it where its decisions are asked for."""
     fair, form = put_together(tags, labels), model.form
@@ -434,8 +411,7 @@ def _train_on_fair(
         reason = "every row gets tags, with the counts kept"
     target = fair.soft_labels if form == "soft" else getattr(fair, form)(rows.seed)
     training = TrainingRows(None, target, rows.groups.weight).with_weight()
-    params = params_for(model.estimator, rows.fit_params, "round", tags.names, own=True)
-    model.estimator_ = _trained(model.estimator, rows.X, training, params, tags)
+    model.estimator_ = _trained(model.estimator, rows, training, tags, own=True)
     model.form_, model.form_reason_ = form, reason
     model.labels_ = replace(fair, labels=tuple(map(without_rows, fair.labels)))
     model.groups_, model.prices_ = fair.groups, fair.prices

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -31,10 +30,10 @@ from r2b.sklearn.evidence import ParityReport, report_of, trace_frontier
 from r2b.sklearn.folds import FoldEnsemble, code_probabilities, out_of_fold
 from r2b.sklearn.groups import (
     FitRows,
-    TrueGroups,
     choose_group_learner,
     epsilons_of,
     predict_codes,
+    shares_of,
     train_groups,
     true_groups,
 )
@@ -59,11 +58,8 @@ from r2b.sklearn.reporting import ReportsItself
 from r2b.sklearn.rule import FairScores, ScoreRows, decide, find_rule
 from r2b.sklearn.training import (
     TrainingRows,
-    fresh_learner,
-    original_rows,
-    params_for,
     rows_at,
-    train,
+    train_fresh,
 )
 
 AttributeUse = Literal["predicted", "given"]
@@ -97,8 +93,8 @@ class FairPredictor(ReportsItself, ABC):
         note_features(self, X)
         later = None
         if self.confidence is not None:
-            self._refuse_promise(data["sample_weight"], clusters)
-            whole = self._read(X, y, data, clusters, fit_params, self._held_folds())
+            n_folds = self._held_folds(data["sample_weight"], clusters)
+            whole = self._read(X, y, data, clusters, fit_params, n_folds)
             left, held = next(iter(whole.folds))
             later = rows_at(X, held), part_of(y, held), part_of(data, held)
             X, y, data = rows_at(X, left), part_of(y, left), part_of(data, left)
@@ -124,16 +120,23 @@ class FairPredictor(ReportsItself, ABC):
         """Refuse what cannot be trained."""
         refuse_no_learner(self.estimator)
 
-    def _refuse_promise(self, weight: Any, clusters: Any) -> None:
-        """Refuse a confidence that no promise can have, or rows that were not drawn one by one."""
+    def _held_folds(self, weight: Any, clusters: Any) -> int:
+        """Return of how many folds one is held back.
+
+        Refuses a confidence that no promise can have, and rows that were not drawn one by one.
+        """
+        confidence, share = self.confidence, self.held_back
         remedy = "Pass a number between 0 and 1, such as 0.95."
-        refuse_other_number("confidence", self.confidence, remedy, lambda value: 0 < value < 1)
+        refuse_other_number("confidence", confidence, remedy, lambda value: 0 < value < 1)
         uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
         if clusters is not None or uneven:
             other = "clusters" if clusters is not None else "a sample_weight that differs"
             problem = f"confidence is given with {other}, but a promise counts rows one by one."
             remedy = "Leave one of the two out."
-            raise ParameterError(problem, remedy=remedy, confidence=self.confidence)
+            raise ParameterError(problem, remedy=remedy, confidence=confidence)
+        remedy = "Pass a share of the rows between 0.02 and 0.5, such as 0.25."
+        refuse_other_number("held_back", share, remedy, lambda value: 0.02 <= value <= 0.5)
+        return round(1 / float(share))
 
     @property
     def _cross_fits(self) -> bool:
@@ -149,10 +152,19 @@ class FairPredictor(ReportsItself, ABC):
 
     def _scores(self, X: Any) -> Floats:
         """Return the mean scores of the models that the prices are for."""
-        classes = self.comparisons_.schema.classes.values
-        form = self._score_form
-        scores = [class_scores(model, X, classes, form) for model in self.score_estimators_]
+        scores = [
+            class_scores(model, X, self._label_classes, self._score_form)
+            for model in self.score_estimators_
+        ]
         return scores[0] if len(scores) == 1 else np.asarray(np.mean(scores, axis=0))
+
+    @property
+    def _label_classes(self) -> Array:
+        """The classes, in the order in which the labels have them."""
+        settled = hasattr(self, "comparisons_")
+        classes: Array
+        classes = self.comparisons_.schema.classes.values if settled else self.labels_.classes
+        return classes
 
     def _options(self) -> dict[str, Any]:
         taken = self.get_params(deep=False)
@@ -166,19 +178,6 @@ class FairPredictor(ReportsItself, ABC):
         """The criteria by name."""
         one = self.criterion is None or isinstance(self.criterion, str)
         return (self.criterion,) if one else tuple(dict.fromkeys(self.criterion))
-
-    def _groups(self, fair: Floats, classes: Array, data: dict[str, Any]) -> TrueGroups:
-        """Return who is compared with whom; of a model without folds these rows settle it."""
-        if hasattr(self, "comparisons_"):
-            return self.comparisons_
-        groups = true_groups(fair, data, self._request())[0]
-        schema = replace(groups.schema, classes=Vocabulary(classes))
-        return replace(groups, schema=schema)
-
-    def _held_folds(self) -> int:
-        remedy = "Pass a share of the rows between 0.02 and 0.5, such as 0.25."
-        refuse_other_number("held_back", self.held_back, remedy, lambda part: 0.02 <= part <= 0.5)
-        return round(1 / float(self.held_back))
 
     def _read(
         self,
@@ -206,24 +205,19 @@ class FairPredictor(ReportsItself, ABC):
             fit_params=fit_params,
         )
 
-    def _train_on(self, rows: FitRows, training: TrainingRows, form: Form, own: bool) -> Any:
-        """Fit a clone of the learner on all rows."""
-        params = params_for(self.estimator, rows.fit_params, form, rows.classes, own)
-        return train(fresh_learner(self.estimator, form), rows.X, training, form, params, rows.y)
+    def _train_on(
+        self, rows: FitRows, training: TrainingRows, form: Form, own: bool = False
+    ) -> Any:
+        """Fit a clone of the learner; ``own`` hands it the callbacks themselves."""
+        estimator, params = self.estimator, rows.fit_params
+        return train_fresh(estimator, rows.X, training, form, rows.classes, params, rows.y, own)
 
     def _fit_scores(self, rows: FitRows, form: Form, own: bool) -> tuple[Floats, Any]:
-        """Train the learner on the labels as they came; return scores out of fold, and the model.
-
-        ``own`` hands it the callbacks themselves.
-        """
-        weight = rows.groups.weight
-        assert rows.labels is not None
-        training = original_rows(rows.labels, rows.truth, rows.classes, weight, form)
+        """Train on the labels as they came; return scores out of fold, and the model."""
+        training = rows.as_they_came(form)
 
         def predict(left: Array, held: Array) -> tuple[Floats, Any]:
-            params = params_for(self.estimator, rows.fit_params, form, rows.classes)
-            learner = fresh_learner(self.estimator, form)
-            model = train(learner, rows.X, training.among(left), form, params, rows.y)
+            model = self._train_on(rows, training.among(left), form)
             return class_scores(model, rows_at(rows.X, held), rows.classes, form), model
 
         scores, models = out_of_fold(predict, rows.folds, len(rows.classes), self.n_jobs)
@@ -233,9 +227,18 @@ class FairPredictor(ReportsItself, ABC):
         return scores, model
 
     def _fit_rules(self, rows: FitRows, scores: Floats, codes: Floats | None) -> None:
-        """Find the prices of decisions and probabilities."""
-        self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
-        self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
+        """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
+        groups = rows.groups
+        used = groups.given(groups.cells, scores) if self.attribute == "given" else codes
+        assert used is not None
+        decisions = ScoreRows("decisions", scores, used, groups, rows.labels)
+        self.decision_rule_, fair = find_rule(decisions, rows.folds)
+        self.parity_ = report_of("decisions", groups, fair, rows.labels, decisions.weight, True)
+        self._warn(self.decision_rule_)
+        if rows.truth is not None and self._n_points():
+            plan = self.decision_rule_.plan
+            self.frontier_ = trace_frontier(decisions, codes, self._n_points(), plan, rows.seed)
+        self.probability_rule_ = find_rule(replace(decisions, kind="probabilities"), rows.folds)[0]
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
         """Train who predicts the groups, and return their predictions out of fold."""
@@ -256,21 +259,6 @@ class FairPredictor(ReportsItself, ABC):
             return predict_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)[0]
         except (InputError, ParameterError):
             return None
-
-    def _rule(self, rows: FitRows, scores: Floats, codes: Floats | None, kind: Kind) -> FairScores:
-        """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
-        known = self.attribute == "given"
-        used = rows.groups.given(rows.groups.cells, scores) if known else codes
-        assert used is not None
-        found = ScoreRows(kind, scores, used, rows.groups, rows.labels)
-        rule, fair = find_rule(found, rows.folds)
-        if kind == "decisions":
-            self.parity_ = report_of(kind, rows.groups, fair, rows.labels, fitted=True)
-            self._warn(rule)
-            if rows.labels is not None and rows.truth is not None and self._n_points():
-                path = codes, rows.labels, self._n_points(), rule.plan, rows.seed
-                self.frontier_ = trace_frontier(scores, rows.groups, *path)
-        return rule
 
     def _warn(self, rule: FairScores) -> None:
         """Say where decisions are unfair, or not what a user expects of a fair model."""
@@ -333,20 +321,25 @@ class FairPredictor(ReportsItself, ABC):
     def _promised(
         self, kind: str, X: Any, given: dict[str, Any], asked: list[dict[str, Any]]
     ) -> Promise:
-        if self.comparisons_.outcomes is not None:
-            classes, outcomes = self.comparisons_.schema.classes.values, self.comparisons_.outcomes
-            shares = outcomes.shares(self._distributions(kind, X, classes, given))
+        how: dict[str, Any] = {}
+        settled = hasattr(self, "comparisons_")
+        outcomes = self.comparisons_.outcomes if settled else self.labels_.families.outcomes
+        if outcomes is not None:
+            shares = outcomes.shares(self._distributions(kind, X, given))
             # what is compared need not add up to 1, as tags need not
-            columns = dict(zip(outcomes.names, shares.T, strict=True))
-            return _farthest(parity_promise(columns, multilabel=True, **each) for each in asked)
-        if kind == "decisions":
-            decided = self.predict(X, **given)
-            return _farthest(parity_promise(decided, **each) for each in asked)
-        chances = self.predict_proba(X, **given)
-        return _farthest(parity_promise(chances, classes=self.classes_, **each) for each in asked)
+            predicted: Any = dict(zip(outcomes.names, shares.T, strict=True))
+            how = {"multilabel": True}
+        elif kind == "decisions":
+            predicted = self.predict(X, **given)
+        else:
+            predicted, how = self.predict_proba(X, **given), {"classes": self.classes_}
+        promises = [parity_promise(predicted, **how, **each) for each in asked]
+        # what is farthest above its epsilon holds where all of them do
+        return max(promises, key=lambda each: each.bound - (each.epsilon or 0.0))
 
-    def _distributions(self, kind: str, X: Any, classes: Array, given: dict[str, Any]) -> Floats:
-        """Return predictions as one distribution per row, with classes in this order."""
+    def _distributions(self, kind: str, X: Any, given: dict[str, Any]) -> Floats:
+        """Return predictions as one distribution per row, with classes as the labels have them."""
+        classes = self._label_classes
         if kind == "decisions":
             return np.asarray(self.predict(X, **given)[:, None] == classes, np.float64)
         rows = np.empty((_num_samples(X), len(classes)))
@@ -400,16 +393,7 @@ class FairPredictor(ReportsItself, ABC):
         check_is_fitted(self, "classes_")
         if not hasattr(self, "decision_rule_"):
             return None
-        classes: Array = self.comparisons_.schema.classes.values
-        return np.asarray(classes[self._scores(X).argmax(axis=1)])
-
-    def _predict_plain(self, X: Any) -> Array:
-        """Return the most probable classes; only where fair decisions were not asked for."""
-        raise NotImplementedError
-
-    def _predict_proba_plain(self, X: Any) -> Array:
-        """Return the learner's probabilities; only where no prices were found for them."""
-        raise NotImplementedError
+        return np.asarray(self._label_classes[self._scores(X).argmax(axis=1)])
 
     @by_tag
     def predict(
@@ -442,7 +426,7 @@ class FairPredictor(ReportsItself, ABC):
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "decision_rule_"):
-            return self._predict_plain(X)
+            return np.asarray(self._predict_plain(X))
         rows = self._fair_rows(self.decision_rule_, X, sensitive_features, control_features)
         if key is not None:
             column = column_of(key, what="key")
@@ -450,7 +434,7 @@ class FairPredictor(ReportsItself, ABC):
             refuse_other_index(("X", row_labels(X)), ("key", column.index))
             key = column.native
         codes = decide(rows, X, key, seed_of(self.random_state))
-        return np.asarray(self.comparisons_.schema.classes.values[codes])
+        return np.asarray(self._label_classes[codes])
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     @by_tag
@@ -476,7 +460,7 @@ class FairPredictor(ReportsItself, ABC):
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "probability_rule_"):
-            return self._predict_proba_plain(X)
+            return np.asarray(self._predict_proba_plain(X))
         rows = self._fair_rows(self.probability_rule_, X, sensitive_features, control_features)
         return rows[:, self._order]
 
@@ -587,12 +571,14 @@ class FairPredictor(ReportsItself, ABC):
         rows = {"sensitive_features": sensitive_features, "control_features": control_features}
         given = {"X": X, "y": y, "sample_weight": sample_weight, **rows}
         refuse_other_index(*((name, row_labels(each)) for name, each in given.items()))
-        known = rows if getattr(self, "group_estimator_", self) is None else {}
-        settled = hasattr(self, "comparisons_")
-        classes = self.comparisons_.schema.classes.values if settled else self.labels_.classes
-        fair = self._distributions(kind, X, classes, known)
+        classes = self._label_classes
+        fair = self._distributions(kind, X, rows if self.attribute == "given" else {})
         weight = None if sample_weight is None else weight_column(sample_weight)
-        groups = self._groups(fair, classes, {**rows, "sample_weight": weight})
+        if hasattr(self, "comparisons_"):
+            groups = self.comparisons_
+        else:  # of a model without folds these rows settle who is compared
+            groups = true_groups(fair, {**rows, "sample_weight": weight}, self._request())[0]
+            groups = replace(groups, schema=replace(groups.schema, classes=Vocabulary(classes)))
         cells = groups.cells_of(sensitive_features, control_features, len(fair))
         labels = truth = None
         if y is not None:
@@ -606,7 +592,7 @@ class FairPredictor(ReportsItself, ABC):
         if not here.comparisons:
             problem = "The rows are all of one group, so that nothing can be compared."
             raise InputError(problem, remedy="Pass rows of at least two groups.", n_rows=len(fair))
-        return report_of(kind, here, fair, labels)
+        return report_of(kind, here, fair, labels, shares_of(weight, len(fair)))
 
     def get_metadata_routing(self) -> Any:
         """Return what each method takes.
@@ -644,8 +630,3 @@ class FairPredictor(ReportsItself, ABC):
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
-
-
-def _farthest(promises: Iterable[Promise]) -> Promise:
-    """Return the promise that is farthest above its epsilon: it holds where all of them do."""
-    return max(promises, key=lambda each: each.bound - (each.epsilon or 0.0))

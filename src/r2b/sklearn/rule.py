@@ -48,8 +48,8 @@ class Plan:
         How far any entry may be off.
     shrink : float
         How much of the variance of an offset is taken from it.
-    offsets : bool
-        Whether means are corrected by offsets.
+    rounds : int
+        Of offsets: 1, or 0 to leave them out.
     give : float
         How much farther an entry may be off for each unit of its price, which is the accuracy that
         is paid for a difference of 1 in the mean of a group of all rows.
@@ -57,14 +57,14 @@ class Plan:
 
     width: float = 0.0
     shrink: float = 1.0
-    offsets: bool = True
+    rounds: int = 1
     give: float = 0.25
 
 
 PLAN = Plan()
 """Of decisions; ``benchmarks/small_groups.py`` is the study behind it."""
 
-FALLBACKS = Plan(offsets=False), Plan(width=1.0)
+FALLBACKS = Plan(rounds=0), Plan(width=1.0)
 """Tried in turn where decisions are less accurate than the most frequent class."""
 
 AIM = 2.0
@@ -226,11 +226,11 @@ def fit_prices(
     """
     matrix = rows.groups.outcome_matrix
     # offsets of a first solution come from the response to prices that have none
-    for corrected in (False, True) if start is None and plan.offsets else (plan.offsets,):
+    for turn in (0, 1) if start is None and plan.rounds else (plan.rounds,):
         fair = rows.plain if start is None else rows.apply(start)
         seen = rows.seen_means(fair)
         offsets = [np.zeros(())] * len(seen)
-        if corrected:
+        if turn:
             true = rows.groups.means(rows.groups.compared(fair))
             offsets = [
                 _shrunk(t - s, plan.shrink * sd**2)

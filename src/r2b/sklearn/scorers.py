@@ -68,17 +68,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         control_features: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        """Return minus the disparity on these rows."""
-        rows = self._rows(X, sensitive_features, control_features, sample_weight)
-        return 0.0 - self._unfairness(y, *self._predictions(estimator, X, rows), rows)
-
-    def _accept_sample_weight(self) -> bool:
-        """Tell scikit-learn that weights may be passed on where metadata are not routed."""
-        return True
-
-    def _rows(
-        self, X: Any, sensitive_features: Any, control_features: Any, sample_weight: Any
-    ) -> dict[str, Any]:
+        """Return what a search maximises on these rows."""
         if sensitive_features is None and self.columns is not None:
             try:
                 sensitive_features = _safe_indexing(X, self.columns, axis=1)
@@ -87,11 +77,23 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
                 remedy = "Name columns of X, by number where it is an array."
                 raise ParameterError(problem, remedy=remedy, columns=self.columns) from error
         require_sensitive(sensitive_features, type(self).__name__, "score")
-        return {
+        rows = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,
             "sample_weight": sample_weight,
         }
+        predicted, classes = self._predictions(estimator, X, rows)
+        return self._score(estimator, X, y, predicted, classes, rows)
+
+    def _score(
+        self, estimator: Any, X: Any, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]
+    ) -> float:
+        """Return minus the disparity."""
+        return 0.0 - self._unfairness(y, predicted, classes, rows)
+
+    def _accept_sample_weight(self) -> bool:
+        """Tell scikit-learn that weights may be passed on where metadata are not routed."""
+        return True
 
     def _predictions(self, estimator: Any, X: Any, rows: dict[str, Any]) -> tuple[Any, Any]:
         """Return the predictions that are measured, and the classes of their columns."""
@@ -102,9 +104,8 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 problem, remedy='Score its decisions: `kind="decisions"`.', kind=self.kind
             )
-        return estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows)), getattr(
-            estimator, "classes_", None
-        )
+        chances = estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows))
+        return chances, getattr(estimator, "classes_", None)
 
     def _unfairness(self, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]) -> float:
         options: dict[str, Any] = {
@@ -141,31 +142,19 @@ class AccuracyUnder(ParityScorer):
         super().__init__(kind, criterion=criterion, positive=positive, **groups)
         self.epsilon, self.slack = epsilon, slack
 
-    def score(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        control_features: Any = None,
-        sample_weight: Any = None,
+    def _score(
+        self, estimator: Any, X: Any, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]
     ) -> float:
         """Return the accuracy where the criterion is met, else minus the disparity."""
-        rows = self._rows(X, sensitive_features, control_features, sample_weight)
-        predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
         if slack == "chance":
             asked = {"classes": classes, "families": self.families, "positive": self.positive}
             slack = disparity_by_chance(self.criterion, y, predicted, **asked, **rows)
         if parity > self.epsilon + slack:
             return -parity
-        decided = (
-            predicted
-            if self.kind == "decisions"
-            else estimator.predict(X, **asked_by(estimator, "predict", rows))
-        )
-        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        if self.kind == "probabilities":
+            predicted = estimator.predict(X, **asked_by(estimator, "predict", rows))
+        return float(accuracy_score(y, predicted, sample_weight=rows["sample_weight"]))
 
 
 def asked_by(estimator: Any, method: str, rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,15 +229,7 @@ def parity_scorer(
     0.0
     """
     _refuse_others(kind, criterion)
-    return ParityScorer(
-        kind,
-        criterion=criterion,
-        positive=positive,
-        families=families,
-        method=method,
-        absent=absent,
-        columns=columns,
-    )
+    return ParityScorer(**locals())
 
 
 def accuracy_under(
@@ -309,6 +290,7 @@ def accuracy_under(
     [-1.0, 1.0]
     """
     _refuse_others(kind, criterion)
+    asked = locals()
     for name, value in (("epsilon", epsilon), ("slack", 0.0 if slack == "chance" else slack)):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
             remedy = "Pass a number between 0 and 1" + (
@@ -317,16 +299,7 @@ def accuracy_under(
             raise ParameterError(
                 f"{name} is {value!r}.", remedy=remedy, parameter=name, value=value
             )
-    return AccuracyUnder(
-        epsilon,
-        kind=kind,
-        criterion=criterion,
-        positive=positive,
-        families=families,
-        slack=slack,
-        absent=absent,
-        columns=columns,
-    )
+    return AccuracyUnder(**asked)
 
 
 def _refuse_others(kind: str, criterion: str) -> None:

@@ -100,26 +100,6 @@ def fair_rows(
     return replace(rows, index=None) if same else rows
 
 
-def original_rows(
-    labels: Array, truth: Array | None, classes: Array, weight: Array | None, form: Form
-) -> TrainingRows:
-    """Return the rows to train on for labels as they came.
-
-    Examples
-    --------
-    >>> rows = original_rows(np.eye(2), np.array([0, 1]), np.array(["no", "yes"]), None, "expand")
-    >>> rows.target.tolist()
-    ['no', 'yes']
-    """
-    if form == "soft":
-        return TrainingRows(None, labels[:, class_order(classes)], weight).with_weight()
-    if truth is not None:
-        return TrainingRows(None, classes[truth], weight).with_weight()
-    index, columns = np.nonzero(labels)
-    own = labels[index, columns] * (1.0 if weight is None else weight[index])
-    return TrainingRows(index, classes[columns], own).with_weight()
-
-
 def indexable(X: Any) -> Any:
     """Return features as something that rows can be taken of."""
     if hasattr(X, "tocsr"):
@@ -151,6 +131,28 @@ def row_texts(X: Any) -> list[str]:
     else:
         rows = X.tolist() if hasattr(X, "tolist") else list(X)
     return ["|".join(map(str, row)) if isinstance(row, (list, tuple)) else str(row) for row in rows]
+
+
+def train_fresh(
+    estimator: Any,
+    X: Any,
+    rows: TrainingRows,
+    form: Form,
+    classes: Array,
+    fit_params: Mapping[str, Any],
+    y: Any,
+    own: bool = False,
+) -> Any:
+    """Fit a clone of an estimator on training rows; parameters as for :func:`train`.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (L,)
+    own : bool
+        Hand over callbacks themselves, and no copies of them.
+    """
+    params = params_for(estimator, fit_params, form, classes, own)
+    return train(fresh_learner(estimator, form), X, rows, form, params, y)
 
 
 def fresh_learner(estimator: Any, form: Form) -> Any:
@@ -261,7 +263,7 @@ def _call(
 
 
 def params_for(
-    learner: Any, fit_params: Mapping[str, Any], form: Form, classes: Array, own: bool = False
+    learner: Any, fit_params: Mapping[str, Any], form: Form, classes: Array, own: bool
 ) -> dict[str, Any]:
     """Return what one training of a learner is passed besides its rows.
 

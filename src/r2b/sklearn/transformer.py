@@ -118,7 +118,6 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
             control_features=control_features,
             sample_weight=sample_weight,
         )
-        self.labels_ = labels
         publish(self, labels)
         return self
 
