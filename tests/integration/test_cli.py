@@ -48,21 +48,9 @@ def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: S
     from r2b._audit import audit
 
     columns = people()
-    options = (
-        "--continuous",
-        "age",
-        "--control",
-        "race",
-        "--weight",
-        "w",
-        "--families",
-        "marginal",
-        "--permutations",
-        20,
-        "--bootstrap",
-        10,
-    )
-    facts = shell("audit", "people.csv", *ASK, *options, "--random-state", 3, "--json").facts
+    words = "audit people.csv --continuous age --control race --weight w --families marginal"
+    words += " --permutations 20 --bootstrap 10 --random-state 3 --json"
+    facts = shell(words, *ASK).facts
     found = audit(
         columns["job"],
         sensitive_features={

@@ -49,15 +49,6 @@ def test_soft_labels_are_written_with_all_their_digits_after_the_text_that_was_t
     assert r2b.load("fair.csv.r2b.json").prices.tolist() == fair.prices.tolist()
 
 
-@pytest.mark.parametrize("form", ["round", "sample"])
-def test_whole_labels_are_those_of_the_same_random_state(shell: Shell, form: str) -> None:
-    fair = fair_people()
-    words = "--random-state 7 --new-column neu -o fair.csv -q"
-    assert shell(f"debias people.csv --form {form} {words}", *ASK).code == 0
-    wanted = fair.round(7) if form == "round" else fair.sample(7)
-    assert read("fair.csv")["neu"] == list(wanted)
-
-
 def test_expanded_rows_repeat_the_table_with_weight_and_row_number(shell: Shell) -> None:
     rows, labels, weight = fair_people().expand()
     assert shell("debias people.csv --form expand -o fair.csv -q", *ASK).code == 0
@@ -111,22 +102,6 @@ def test_options_are_those_of_the_function(shell: Shell) -> None:
     assert done.code == 0
     assert done.facts["certificate"] == json.loads(json.dumps(fair.certificate.to_json()))
     assert shell("verify fair.parquet").code == 0
-
-
-def test_uncertain_groups_are_read_from_their_columns(shell: Shell) -> None:
-    rng = np.random.default_rng(3)
-    chance = rng.integers(0, 9, 240) / 8
-    shell.write(
-        "odds.csv",
-        csv_of({**people(), "p_f": [str(p) for p in chance], "p_m": [str(1 - p) for p in chance]}),
-    )
-    membership = r2b.Membership(np.column_stack([chance, 1 - chance]), groups=["p_f", "p_m"])
-    fair = r2b.debias(people()["job"], sensitive_features={"sex": membership}, epsilon=0.01)
-    done = shell(
-        "debias odds.csv --label job --membership sex=p_f,p_m --epsilon 0.01 -o fair.csv --json"
-    )
-    assert done.facts["disparity"] == fair.certificate.disparity
-    assert shell("verify fair.csv").code == 0
 
 
 def test_names_are_never_taken_twice(shell: Shell) -> None:

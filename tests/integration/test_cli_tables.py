@@ -140,18 +140,10 @@ def test_reports_from_counts_say_what_reports_from_rows_say(
     weights = [1 + k % 3 for k in range(len(PEOPLE))]
     table = PEOPLE.set_column(5, "w", pa.array(weights))
     path = given("parquet", shell.folder, table)
-    words = ("audit", path, *ASK, *(("--weight", weight) if weight else ()), "--permutations", "20")
-    words = (
-        *words,
-        "--bootstrap",
-        "20",
-        "--quiet",
-        "--markdown",
-        shell.folder / "a.md",
-        "--html",
-        shell.folder / "a.html",
-    )
-    assert shell(*words).code == 0
+    words = f"audit {path} --permutations 20 --bootstrap 20 --quiet"
+    words += f" --markdown {shell.folder / 'a.md'} --html {shell.folder / 'a.html'}"
+    more = () if weight is None else ("--weight", weight)
+    assert shell(words, *ASK, *more).code == 0
     own = {} if weight is None else {"sample_weight": table["w"]}
     asked = {
         "missing": "error",
@@ -182,16 +174,7 @@ def test_rows_are_counted_on_a_terminal_and_nowhere_else(
 ) -> None:
     monkeypatch.setattr("r2b.cli.output._DELAY", -1.0)
     place = given("parquet", shell.folder)
-    words = (
-        "debias",
-        place,
-        *ASK,
-        "--form",
-        "round",
-        "--force",
-        "--output",
-        shell.folder / "out.parquet",
-    )
+    words = (f"debias {place} --form round --force --output {shell.folder / 'out.parquet'}", *ASK)
     assert shell(*words).err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = shell(*words)

@@ -67,16 +67,6 @@ def test_class_labels_in_files_are_those_of_the_table_in_memory(way: str, tmp_pa
     assert keyed == known.round(1, key=PEOPLE["id"]).to_pylist()
 
 
-def test_lists_of_any_kind_are_read(tmp_path: Path) -> None:
-    y, table = file_tables.scores(400)
-    variable = table.set_column(2, "p", table["p"].cast(pa.list_(pa.float64())))
-    pq.write_table(variable, tmp_path / "p.parquet", row_group_size=90)
-    fair = r2b.scan(tmp_path / "p.parquet").debias("p", sensitive_features="g")
-    np.testing.assert_allclose(
-        fair.prices, r2b.debias(y, sensitive_features={"g": table["g"]}).prices, atol=1e-9
-    )
-
-
 @pytest.mark.parametrize("way", ["parquet", "csv", "stream", "arrow"])
 def test_threads_and_the_size_of_pieces_do_not_show(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

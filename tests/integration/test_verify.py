@@ -18,62 +18,28 @@ from r2b.cli import main
 from r2b.errors import ParameterError
 
 FORMS = ["soft", "round", "sample", "expand"]
-CLASSES = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
-SCORES = ("--label-columns", "p_*", "--sensitive", "sex", "--epsilon", "0.01")
+CLASSES = "--label job --sensitive sex --epsilon 0.05"
+SCORES = "--label-columns p_* --sensitive sex --epsilon 0.01"
 ASKED = {
     "classes": CLASSES,
-    "weighted": (*CLASSES, "--weight", "w"),
-    "families": (
-        "--label",
-        "job",
-        "--sensitive",
-        "sex,race",
-        "--families",
-        "both",
-        "--epsilon",
-        "0.05",
-    ),
-    "control": (*CLASSES, "--control", "race"),
-    "merged": (
-        "--label",
-        "job",
-        "--sensitive",
-        "race",
-        "--min-group-size",
-        "40",
-        "--small-groups",
-        "exclude",
-    ),
-    "target": (*CLASSES, "--bound", "target", "--target", "population"),
-    "lam": (*CLASSES, "--lam", "0.3"),
-    "ordered": (*CLASSES, "--outcomes", "ordinal=none,clerk,boss"),
-    "merged classes": (*SCORES, "--outcomes", "upper=p_b"),
-    "highest": (*CLASSES, "--bound", "to_reference", "--reference", "highest"),
-    "agreement": (*CLASSES, "--objective", "agreement"),
-    "fair as they are": ("--label", "job", "--sensitive", "sex", "--epsilon", "0.9"),
+    "weighted": f"{CLASSES} --weight w",
+    "families": "--label job --sensitive sex,race --families both --epsilon 0.05",
+    "control": f"{CLASSES} --control race",
+    "merged": "--label job --sensitive race --min-group-size 40 --small-groups exclude",
+    "target": f"{CLASSES} --bound target --target population",
+    "lam": f"{CLASSES} --lam 0.3",
+    "ordered": f"{CLASSES} --outcomes ordinal=none,clerk,boss",
+    "merged classes": f"{SCORES} --outcomes upper=p_b",
+    "highest": f"{CLASSES} --bound to_reference --reference highest",
+    "agreement": f"{CLASSES} --objective agreement",
+    "fair as they are": "--label job --sensitive sex --epsilon 0.9",
     "probabilities": SCORES,
-    "weighted probabilities": (*SCORES, "--weight", "w"),
-    "scores, fair as they are": (
-        "--label-columns",
-        "p_*",
-        "--sensitive",
-        "sex",
-        "--epsilon",
-        "0.9",
-    ),
-    "continuous": ("--label", "job", "--continuous", "age", "--epsilon", "0.1"),
-    "continuous beside sex": (*CLASSES, "--continuous", "age"),
-    "uncertain": ("--label", "job", "--membership", "sex=m_f,m_m", "--epsilon", "0.05"),
-    "continuous probabilities": (
-        "--label-columns",
-        "p_*",
-        "--continuous",
-        "age",
-        "--weight",
-        "w",
-        "--epsilon",
-        "0.1",
-    ),
+    "weighted probabilities": f"{SCORES} --weight w",
+    "scores, fair as they are": "--label-columns p_* --sensitive sex --epsilon 0.9",
+    "continuous": "--label job --continuous age --epsilon 0.1",
+    "continuous beside sex": f"{CLASSES} --continuous age",
+    "uncertain": "--label job --membership sex=m_f,m_m --epsilon 0.05",
+    "continuous probabilities": "--label-columns p_* --continuous age --weight w --epsilon 0.1",
 }
 
 
@@ -104,8 +70,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def debiased(*words: str, output: str = "fair.parquet") -> Path:
-    assert main(["debias", "people.parquet", *words, "--quiet", "--output", output]) == 0
+def debiased(words: str, output: str = "fair.parquet") -> Path:
+    line = f"debias people.parquet {words} --quiet --output {output}"
+    assert main(line.split()) == 0
     return Path(output)
 
 
@@ -120,7 +87,7 @@ def failed(found: r2b.Verification) -> set[str]:
 def test_what_was_written_is_verified_and_so_are_its_labels_beside_the_data(
     asked: str, form: str, place: Path
 ) -> None:
-    output = debiased(*ASKED[asked], "--form", form)
+    output = debiased(f"{ASKED[asked]} --form {form}")
     found = r2b.verify(output)
     assert failed(found) == set()
     table = pq.read_table(output)
@@ -141,7 +108,7 @@ def test_what_was_written_is_verified_and_so_are_its_labels_beside_the_data(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("asked", ["classes", "weighted probabilities", "continuous"])
 def test_one_edited_label_is_seen(asked: str, form: str, place: Path) -> None:
-    output = debiased(*ASKED[asked], "--form", form)
+    output = debiased(f"{ASKED[asked]} --form {form}")
     table = pq.read_table(output)
     name = table.column_names[len(people().column_names) + (form == "expand")]
     column = table[name].to_pylist()
@@ -161,7 +128,7 @@ def test_one_edited_label_is_seen(asked: str, form: str, place: Path) -> None:
 
 
 def test_rows_of_the_data_must_be_those_of_the_labels(place: Path) -> None:
-    output = debiased(*CLASSES, "--form", "round", "--key", "id")
+    output = debiased(f"{CLASSES} --form round --key id")
     table = people()
     for name, other in (
         ("fewer", table.slice(0, 299)),
@@ -181,7 +148,7 @@ def test_rows_of_the_data_must_be_those_of_the_labels(place: Path) -> None:
 
 
 def test_copies_of_a_row_must_be_equal_and_in_their_order(place: Path) -> None:
-    output = debiased(*CLASSES, "--form", "expand")
+    output = debiased(f"{CLASSES} --form expand")
     table = pq.read_table(output)
     number = table["job_fair_row"].to_numpy()
     copy = int(np.flatnonzero(number[1:] == number[:-1])[0]) + 1
@@ -196,7 +163,7 @@ def test_copies_of_a_row_must_be_equal_and_in_their_order(place: Path) -> None:
 
 
 def test_what_is_claimed_can_be_insisted_on(place: Path) -> None:
-    output = debiased(*CLASSES)
+    output = debiased(CLASSES)
     assert r2b.verify(output, label="job", sensitive_features=["sex"], epsilon=0.05).ok
     assert r2b.verify(output, epsilon={"boss": 0.05, "clerk": 0.05, "none": 0.05}).ok
     assert failed(r2b.verify(output, label="race", sensitive_features="sex")) == {
@@ -209,7 +176,7 @@ def test_what_is_claimed_can_be_insisted_on(place: Path) -> None:
 
 
 def test_a_verification_tells_what_it_found(place: Path) -> None:
-    found = r2b.verify(debiased(*CLASSES, "--form", "round"))
+    found = r2b.verify(debiased(f"{CLASSES} --form round"))
     assert str(found).startswith("Verified: fair.parquet, round\n  label             job\n")
     facts = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert facts["verified"]
@@ -252,7 +219,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("edit", OTHERS)
 def test_other_columns_are_as_they_were_written(edit: str, place: Path) -> None:
-    output = debiased(*CLASSES, "--form", "round")
+    output = debiased(f"{CLASSES} --form round")
     edited = OTHERS[edit](pq.read_table(output).take(np.arange(300)))
     pq.write_table(edited, output, row_group_size=11)
     found = r2b.verify(output)
@@ -260,7 +227,7 @@ def test_other_columns_are_as_they_were_written(edit: str, place: Path) -> None:
 
 
 def test_other_columns_of_copies_are_compared(place: Path) -> None:
-    output = debiased(*CLASSES, "--form", "expand")
+    output = debiased(f"{CLASSES} --form expand")
     table = pq.read_table(output)
     number, ages = table["job_fair_row"].to_numpy(), table["age"].to_pylist()
     ages[int(np.flatnonzero(number[1:] == number[:-1])[0]) + 1] += 1
@@ -271,7 +238,7 @@ def test_other_columns_of_copies_are_compared(place: Path) -> None:
 
 
 def test_columns_that_output_and_data_share_are_compared(place: Path) -> None:
-    output, table = debiased(*CLASSES), people()
+    output, table = debiased(CLASSES), people()
     for name, wanted in (("age", {"columns are as they were"}), ("p_a", set())):
         other = table.set_column(
             table.column_names.index(name), name, table[name].take(np.arange(300)[::-1])
@@ -289,7 +256,7 @@ def test_columns_that_cannot_be_read_are_seen(
         f"{s},{j},note {n}" for n, (s, j) in enumerate(zip("fm" * 50, "abbba" * 20, strict=True))
     ]
     Path("people.csv").write_text("\n".join(["sex,job,note", *rows]) + "\n")
-    assert main(["debias", "people.csv", *CLASSES, "-q", "-o", "fair.csv"]) == 0
+    assert main(f"debias people.csv {CLASSES} -q -o fair.csv".split()) == 0
     written = Path("fair.csv").read_bytes()
     Path("fair.csv").write_bytes(written.replace(b"note 70", b"not\xe9 70"))
     assert main(["verify", "fair.csv"]) == 3

@@ -325,36 +325,12 @@ def test_the_command_line_takes_clusters(
     path = tmp_path / "people.csv"
     lines = [f"{label},{sex},p{who}" for label, sex, who in zip(y, group, person, strict=True)]
     path.write_text("label,sex,person\n" + "\n".join(lines) + "\n")
-    plain = call(
-        "audit", path, "--label", "label", "--sensitive", "sex", "--json", "--permutations", "19"
-    )
-    with_them = call(
-        "audit",
-        path,
-        "--label",
-        "label",
-        "--sensitive",
-        "sex",
-        "--clusters",
-        "person",
-        "--json",
-        "--permutations",
-        "19",
-    )
+    words = f"audit {path} --label label --sensitive sex"
+    plain = call(f"{words} --json --permutations 19")
+    with_them = call(f"{words} --clusters person --json --permutations 19")
     assert (plain.code, with_them.code) == (0, 0)
     assert (json.loads(plain.out)["clusters"], json.loads(with_them.out)["clusters"]) == (None, 30)
-    said = call(
-        "audit",
-        path,
-        "--label",
-        "label",
-        "--sensitive",
-        "sex",
-        "--clusters",
-        "person",
-        "--html",
-        tmp_path / "r.html",
-    )
+    said = call(f"{words} --clusters person --html {tmp_path / 'r.html'}")
     assert "30 clusters" in said.out and "30 clusters" in (tmp_path / "r.html").read_text()
     scanned = r2b.scan(str(path)).audit(
         "label", sensitive_features="sex", clusters="person", n_permutations=19

@@ -161,18 +161,7 @@ def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shel
 def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: Shell) -> None:
     rows = [["f", "Fail"]] * 6 + [["f", "Pass"]] * 3 + [["m", "Pass"]] * 3 + [["m", "Top"]] * 6
     shell.write("grades.csv", "sex,grade\n" + "".join(f"{','.join(row)}\n" for row in rows * 4))
-    words = (
-        "debias",
-        "grades.csv",
-        "--label",
-        "grade",
-        "--sensitive",
-        "sex",
-        "--force",
-        "-o",
-        "fair.csv",
-        "-q",
-    )
+    words = ("debias grades.csv --label grade --sensitive sex --force -o fair.csv -q",)
     assert shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0
     assert shell("verify fair.csv").code == 0
     costs = json.loads(Path("fair.csv.r2b.json").read_text())["costs"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import FamilyAudit, audit
-from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError, WeightError
+from r2b.errors import EmptyError, InputError, ParameterError, WeightError
 
 QUIET: dict[str, Any] = {"n_permutations": 0, "n_boot": 0}
 
@@ -167,12 +167,6 @@ def with_gaps() -> tuple[list[str], dict[str, list[str | None]]]:
     }
 
 
-def test_missing_values_are_refused_by_default() -> None:
-    y, people = with_gaps()
-    with pytest.raises(MissingValueError, match="sex"):
-        audit(y, sensitive_features=people)
-
-
 def test_missing_values_form_a_group_on_request() -> None:
     y, people = with_gaps()
     sex = audit(y, sensitive_features=people, missing="group", **QUIET).families[0]
@@ -297,16 +291,6 @@ def test_data_that_cannot_be_measured_are_refused() -> None:
         audit(["a", "b", "a"], sensitive_features=["f", "m", "m"], sample_weight=[0, 1, 1])
     with pytest.raises(InputError, match="distinct values"):
         audit(np.random.default_rng(0).permutation(3000), sensitive_features=np.arange(3000) % 2)
-
-
-def test_groups_of_one_attribute_are_printed_with_its_name() -> None:
-    found = audit(["a", "b"] * 4, sensitive_features={"sex": ["f", "m"] * 4}, **QUIET)
-    assert found.families[0].groups == ("f", "m")
-    printed = str(found)
-    assert "class a: sex=f 1.0000 (4 rows), sex=m 0.0000 (4 rows)" in printed
-    assert "\n    sex=f (4 rows, small): class" in printed
-    unnamed = str(audit(["a", "b"] * 4, sensitive_features=["f", "m"] * 4, **QUIET))
-    assert "class a: f 1.0000 (4 rows), m 0.0000 (4 rows)" in unnamed
 
 
 def test_chance_explains_no_more_than_a_measure_can_be() -> None:

@@ -2,8 +2,6 @@
 metamorphosis; then every refusal.
 """
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,33 +119,6 @@ def test_knots_are_quantiles_of_the_weighted_values():
     np.testing.assert_array_equal(
         found, np.quantile(rows, [0.05, 0.275, 0.5, 0.725, 0.95], method="inverted_cdf")
     )
-
-
-def test_ties_leave_fewer_knots_and_the_basis_says_so():
-    basis = fit_basis([0.0, 1.0, 2.0, 3.0], [70.0, 10.0, 10.0, 10.0], knots=5)
-    assert (basis.knots_asked, basis.knots.tolist(), basis.n_functions) == (5, [0.0, 1.0, 3.0], 2)
-    with pytest.raises(ValueError, match="read-only"):
-        basis.knots[0] = 9.0
-
-
-@pytest.mark.parametrize("kind", ["linear", "spline"])
-def test_a_stored_basis_gives_the_same_bits(kind):
-    basis = fit_basis(AGES / 3, SHARES, basis=kind, name="age")
-    restored = Basis.from_json(json.loads(json.dumps(basis.to_json(), allow_nan=False)))
-    at = np.linspace(-100, 200, 77)
-    np.testing.assert_array_equal(restored.evaluate(at), basis.evaluate(at))
-    assert restored.to_json() == basis.to_json()
-    assert (restored.kind, restored.names, restored.fitted_range) == (
-        basis.kind,
-        basis.names,
-        basis.fitted_range,
-    )
-
-
-def test_functions_of_the_user_are_not_stored():
-    with pytest.raises(ParameterError, match=r"'age, square'.*basis=\"spline\"") as caught:
-        fit_basis(AGES, SHARES, basis=square, name="age").to_json()
-    assert caught.value.facts["names"] == ("age, square",)
 
 
 @pytest.mark.parametrize(

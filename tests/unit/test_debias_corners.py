@@ -25,14 +25,6 @@ def fair():
     return r2b.debias(Y, sensitive_features=SEX, epsilon=0.01)
 
 
-def test_zeros_at_the_end_of_text_keep_two_classes_apart():
-    fair = r2b.debias(["a\0", "a", "a", "a\0", "a", "a\0"], sensitive_features=list("ffmmff"))
-    assert fair.classes.tolist() == ["a", "a\0"]
-    assert (
-        fair.transform(["a\0"], sensitive_features=["f"]).tolist() == fair.soft_labels[:1].tolist()
-    )
-
-
 def test_names_of_any_kind_stay_on_their_line():
     y, sex = (
         np.where(Y == "a", "two\nlines", np.where(Y == "b", "x" * 5000, "c")),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_inputs_columns import CATEGORICAL, as_list, make
 
-from r2b._data import Continuous, Schema, Vocabulary, read
+from r2b._data import Continuous, Schema, read
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
 from r2b._data.vocabulary import read_vocabulary
@@ -79,19 +79,6 @@ def test_missing_rows_get_the_last_code_in_every_library(library, kind):
     assert repr(as_list(column) if not isinstance(column, (list, tuple)) else list(column)) == repr(
         before
     )
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("kind", GAPS)
-def test_a_vocabulary_with_missing_rows_survives_json_and_reads_every_library(library, kind):
-    values, _, codes = GAPS[kind]
-    vocabulary = kept(make(library, values))[1]
-    restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json(), allow_nan=False)))
-    assert restored.has_missing
-    for other in LIBRARIES:
-        assert restored.encode(make(other, values), what="sex").tolist() == codes
-        assert vocabulary.encode(make(other, values), what="sex").tolist() == codes
-    assert restored.encode([None], what="sex").tolist() == [codes[values.index(None)]]
 
 
 @pytest.mark.parametrize(

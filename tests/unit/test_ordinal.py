@@ -66,22 +66,6 @@ def test_the_order_is_that_of_an_ordered_column() -> None:
         assert fair.certificate.objective == pytest.approx(given.certificate.objective, abs=1e-12)
 
 
-def test_scanned_tables_and_probabilities_take_a_stated_order() -> None:
-    fair = r2b.scan(pa.table({"y": Y, "sex": SEX})).debias(
-        "y", sensitive_features="sex", epsilon=0.02, costs={"ordinal": MARKS}
-    )
-    assert fair.certificate.objective == pytest.approx(
-        fit(Y, costs={"ordinal": MARKS}).certificate.objective, abs=1e-12
-    )
-    p = pd.DataFrame(RNG.dirichlet([1, 1, 1, 1], 1000), columns=MARKS)
-    assert (
-        fit(p, costs={"ordinal": MARKS}).costs.tolist()
-        == np.abs(np.subtract.outer(PLACES, PLACES)).tolist()
-    )
-    with pytest.raises(ParameterError, match=r"order of the classes 'Fail', .* is not known"):
-        fit(p, costs="ordinal")
-
-
 @pytest.mark.parametrize(
     ("y", "costs", "told"),
     [

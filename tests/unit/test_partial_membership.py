@@ -107,23 +107,6 @@ def test_equal_opportunity_from_joint_chances_of_group_and_class():
     assert np.ptp(before, axis=1).max() > 0.05
 
 
-def test_many_families_of_partial_memberships_are_solved_through_their_rows():
-    rng = np.random.default_rng(3)
-    n, classes = 4_000, 8
-    chance = rng.dirichlet(np.ones(classes), n)
-    sex = 1 / (1 + np.exp(-rng.normal(size=(n, 1)) - 3 * chance))
-    joint = {
-        f"c{c}": r2b.Membership(
-            chance[:, [c]] * np.hstack([sex[:, [c]], 1 - sex[:, [c]]]), partial=True
-        )
-        for c in range(classes)
-    }
-    fair = r2b.debias(chance, sensitive_features=joint, epsilon=0.02, lam=0.3)
-    assert fair.status is r2b.Status.SOLVED and len(fair.groups) == 2 * classes
-    assert max(step.iteration for step in fair.history) < 200
-    assert max(family.measure.max() for family in fair.certificate.families) <= 0.02 + 1e-9
-
-
 # --- what is refused, kept and measured ---
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.datasets import load_adult
 from r2b.errors import ParameterError
 
 
@@ -71,17 +70,6 @@ def test_a_free_class_stays_free_along_the_path():
     )
     assert [float(fair.certificate.epsilon[0]) for fair in path.labels] == [np.inf, np.inf]
     assert path.labels[1].certificate.disparity_by_class[1:].max() <= 0.1 + 1e-9
-
-
-@pytest.mark.slow
-def test_fifty_points_on_adult_are_proven_in_few_steps():
-    adult = load_adult()
-    people = {"sex": adult["sex"], "race": adult["race"]}
-    path = r2b.frontier(adult["education"], sensitive_features=people, families="both")
-    assert len(path) == 50 and all(point.solved for point in path)
-    assert np.median([len(fair.history) for fair in path.labels]) <= 8
-    assert "50 points" in repr(path) and len(path.to_frame()) == 50
-    assert len(path[10:20]) == 10 and path[10:20][0] == path[10]
 
 
 @pytest.mark.parametrize("epsilons", [0, -1, [], [-0.1], [np.nan], [np.inf], "many"])
