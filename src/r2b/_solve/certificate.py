@@ -28,7 +28,6 @@ from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
 from r2b._solve.oracle import Oracle, group_means, inspected
-from r2b.errors import ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +52,6 @@ class Problem:
     parity: Parity
     lam: float = 1.0
     costliest: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (
-            isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf
-        ):
-            raise ParameterError(
-                f"lam is {self.lam!r}.",
-                remedy="It weighs the size of the new labels against agreement with the old: "
-                "pass a number above 0; 1 is squared distance.",
-                lam=self.lam,
-            )
 
     @property
     def reach(self) -> float:
@@ -136,14 +124,11 @@ class FamilyProof:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that strict JSON can hold; offsets only where there are any."""
-        groups = [self.groups.start, self.groups.stop]
-        stored = {
-            name: groups if name == "groups" else json_value(getattr(self, name))
-            for name in self.__dataclass_fields__
-        }
-        return {
-            name: value for name, value in stored.items() if name != "offsets" or value is not None
-        }
+        stored = {**vars(self), "groups": (self.groups.start, self.groups.stop)}
+        if self.offsets is None:
+            del stored["offsets"]
+        plain: dict[str, Any] = json_value(stored)
+        return plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +165,9 @@ class Proof:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
-        stored: dict[str, Any] = {
-            name: json_value(getattr(self, name)) for name in self._plain_fields()
-        }
-        return stored | {"families": [family.to_json() for family in self.families]}
+        stored = {name: getattr(self, name) for name in self._plain_fields()}
+        plain: dict[str, Any] = json_value(stored)
+        return plain | {"families": [family.to_json() for family in self.families]}
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
         """Return a frame of its numbers: their names, values and limits.
@@ -242,25 +226,18 @@ class Proof:
         }
         families = []
         for family in stored["families"]:
-            by_class = {
-                name: _restored(name, family[name], (n_outcomes,))
-                for name in ("epsilon", "measure", "measure_before")
-            }
             first, last = (int(place) for place in family["groups"])
             if not 0 <= first < last <= n_groups:
                 raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
-            excess = float(_restored("excess", family["excess"], ()))
-            added = (
-                _restored("offsets", family["offsets"], (last - first, n_outcomes))
-                if "offsets" in family
-                else None
-            )
+            by_class = dict.fromkeys(("epsilon", "measure", "measure_before"), (n_outcomes,))
+            sizes = {**by_class, "excess": (), "offsets": (last - first, n_outcomes)}
+            numbers = {
+                name: _restored(name, family[name], size)
+                for name, size in sizes.items()
+                if name != "offsets" or name in family
+            }
             name, bound = str(family["name"]), str(family["bound"])
-            families.append(
-                FamilyProof(
-                    name, bound, **by_class, excess=excess, groups=slice(first, last), offsets=added
-                )
-            )
+            families.append(FamilyProof(name, bound, groups=slice(first, last), **numbers))
         return cls(**values, families=tuple(families))
 
     @classmethod

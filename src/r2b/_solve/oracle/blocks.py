@@ -92,6 +92,11 @@ class Block:
         return (self[each] for each in parts_of(len(self), max(1, CACHED // n_classes)))
 
     @property
+    def old_labels(self) -> Array:
+        """The labels themselves, also where the block has what they are worth."""
+        return self.labels if self.truth is None else self.truth
+
+    @property
     def weights(self) -> Array:
         """The weights, also where each row weighs 1."""
         return self.weight if len(self.weight) else np.ones(len(self))
@@ -99,7 +104,7 @@ class Block:
     @property
     def unchanged(self) -> Block:
         """The same rows, whose old labels are returned."""
-        return replace(self, answers=self.labels if self.truth is None else self.truth)
+        return replace(self, answers=self.old_labels)
 
     def counts(self, members: Floats | None, groups: Places) -> Floats:
         """Return how much each row counts in some groups: as its cell does, or the row itself."""

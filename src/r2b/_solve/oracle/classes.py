@@ -45,9 +45,14 @@ class Supports:
         return self._by_class(self.size + self.own)
 
     @cached_property
+    def _shares(self) -> Floats:
+        """By rank, into how many parts a row is shared; 1 for a row that gives nothing."""
+        return np.maximum(self.size + self.own, 1.0)
+
+    @cached_property
     def diagonal(self) -> Floats:
         """The diagonal of the curvature."""
-        part = self.weight / np.maximum(self.size + self.own, 1.0)
+        part = self.weight / self._shares
         shared = self._reach - self._reached(part) + self.own * (self.weight - part)
         return self._by_class(shared / self.lam)
 
@@ -56,12 +61,12 @@ class Supports:
         ranked = np.take_along_axis(d, self.order, axis=1)
         total = np.concatenate([np.zeros((len(d), 1)), np.cumsum(ranked, axis=1)], axis=1)
         given = np.take_along_axis(total, self.size, axis=1) + self.own * ranked
-        return self._by_class(given / np.maximum(self.size + self.own, 1.0))
+        return self._by_class(given / self._shares)
 
     def spread(self, amount: Floats) -> Floats:
         """Share an amount for the row of each class, times its weight, evenly over its support."""
         ranked = self.weight * np.take_along_axis(amount, self.order, axis=1)
-        each = ranked / np.maximum(self.size + self.own, 1.0)
+        each = ranked / self._shares
         shared: Floats = self._reached(each) + self.own * each
         return self._by_class(shared)
 

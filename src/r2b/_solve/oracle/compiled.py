@@ -145,7 +145,7 @@ def _add_labels(labels: Array, design: Array, weight: Array, sums: Array, mass: 
 def label_sums(block: Block, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     """Return the sums of the old labels, and the weights, by cell or group."""
     sums, mass = np.zeros(shape), np.zeros(shape[0])
-    block = replace(block, labels=block.labels if block.truth is None else block.truth)
+    block = replace(block, labels=block.old_labels)
     for labels, design, weight, _ in _arrays(block):
         _add_labels(labels, design, weight, sums, mass)
     return sums, mass

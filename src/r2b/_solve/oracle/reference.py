@@ -61,7 +61,7 @@ def label_sums(block: Block, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     """Return the sums of the old labels, and the weights, by cell or group."""
     sums = np.zeros(shape)
     for part in block.parts(shape[1]):
-        labels = as_matrix(part.labels if part.truth is None else part.truth, shape[1])
+        labels = as_matrix(part.old_labels, shape[1])
         sums += part.totals(labels.astype(np.float64, copy=False), shape[0])
     return sums, block.totals(np.ones((len(block), 1)), shape[0])[:, 0]
 
@@ -102,7 +102,7 @@ def inspect(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats, F
         else:
             x = as_matrix(part.answers, n_classes).astype(np.float64)
         y = as_matrix(part.labels, n_classes).astype(np.float64)
-        truth = y if part.truth is None else as_matrix(part.truth, n_classes).astype(np.float64)
+        truth = as_matrix(part.old_labels, n_classes).astype(np.float64)
         gradient, difference = lam * x - y + part.shifts(prices), x - truth
         by_row = [
             np.einsum("ik,ik->i", x, gradient) - gradient.min(axis=1),

@@ -7,7 +7,7 @@ new label of every merged row; the prices prove it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,11 @@ class Agreement:
     answers : ndarray of shape (n_rows, n_classes) or None
         New label of each of the problem's rows; None where the run ended before there were any.
     prices : ndarray of shape (n_groups, n_classes)
-    steps : int
     status : Status
     """
 
     answers: Floats | None
     prices: Floats
-    steps: int
     status: Status
 
 
@@ -58,8 +56,8 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
         if not surely_feasible(problem.parity) and proves_infeasible(
             problem.parity, programme.least_violation()
         ):
-            return Agreement(found.answers, found.prices, found.steps, Status.INFEASIBLE)
-    return Agreement(found.answers, found.prices, found.steps, Status.STALLED)
+            return replace(found, status=Status.INFEASIBLE)
+    return replace(found, status=Status.STALLED)
 
 
 def infeasible(problem: Problem) -> bool:
@@ -156,14 +154,14 @@ class _Programme:
         status = _ENDS.get(found.status, Status.STALLED)
         charge = np.zeros(len(self.high))
         if found.x is None:
-            return Agreement(None, self._prices(charge), int(found.nit or 0), status)
+            return Agreement(None, self._prices(charge), status)
         answers = np.maximum(found.x[: len(self.cost)], 0.0).reshape(self.shape)
         answers /= answers.sum(axis=1, keepdims=True)
         upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
         charge[band] = upper - lower
         charge[equal] = -np.asarray(found.eqlin.marginals)[len(self.sums) :]
         prices = self.parity.settle(self._prices(charge))
-        return Agreement(answers, prices, int(found.nit), status)
+        return Agreement(answers, prices, status)
 
     def least_violation(self) -> Floats:
         """Return the prices of the labels whose largest violation is smallest."""

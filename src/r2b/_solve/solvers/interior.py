@@ -159,13 +159,8 @@ class Gaps:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Aim:
-    """Wanted changes of the products x z, p b (upper) and q a (lower)."""
-
-    rows: Floats
-    upper: Floats
-    lower: Floats
+Aim = tuple[Floats, Floats, Floats]
+"""Wanted changes of the products x z, p b (upper) and q a (lower)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +209,8 @@ class InteriorPoint:
         entries = entries_of(problem.parity)
         self.forbidden = _forbidden(problem, entries)
         allowed = self.forbidden == 0
-        flags = {name: getattr(entries, name) & allowed for name in ("bound", "equal", "band")}
-        self.entries = entries = replace(entries, **flags)
+        bound, equal = entries.bound & allowed, entries.equal & allowed
+        self.entries = entries = replace(entries, bound=bound, equal=equal)
         self.worth = self.rows.y - self.parity.shifts(self.forbidden)[self.rows.cell]
         self.middle, products = start_at
         self.mu = products * max(1.0, self.lam) / problem.n_classes
@@ -326,20 +321,17 @@ class InteriorPoint:
             exact = face_prices(
                 entries, (upper, lower), curvature, means, at.prices, own, 1e-9 / self.lam
             )
-            yield self.asked(entries.centred(exact))
+            yield entries.centred(exact) + self.forbidden
             # A price of the wrong sign says that its entry does not lean on that side of the band.
             wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
             if not wrong.any():
                 break
             upper, lower = upper & ~wrong, lower & ~wrong
 
-    def asked(self, prices: Floats) -> Floats:
-        """Return prices of the problem as it was given."""
-        return prices + self.forbidden
-
     def _state(self, point: Point) -> InteriorState:
         mu, gaps = self.complementarity(point), self.gaps(point)
-        return InteriorState(self.asked(point.prices), max(mu, gaps.largest), point, gaps, mu)
+        prices = point.prices + self.forbidden
+        return InteriorState(prices, max(mu, gaps.largest), point, gaps, mu)
 
     def _looked(self, state: InteriorState, last: bytes) -> InteriorState:
         """Polish once two steps agree on an active set; end where that gives the answer."""
@@ -366,9 +358,8 @@ class InteriorPoint:
             for prices in self.on_face(state.point):
                 found = self.newton.start(prices)
                 best = found if found.residual < best.residual else best
-        if best.residual <= self.tol:
-            return replace(state, prices=best.prices, residual=best.residual)
-        return replace(state, prices=best.prices)
+        residual = best.residual if best.residual <= self.tol else state.residual
+        return replace(state, prices=best.prices, residual=residual)
 
     def _centre(self) -> Floats:
         """Return the distribution that targets ask for, at which all groups agree; else uniform."""
@@ -401,20 +392,13 @@ class InteriorPoint:
         if ahead is not None:
             rows = rows + ahead.x * ahead.z
             upper, lower = upper + ahead.p * ahead.b, lower + ahead.q * ahead.a
-        return Aim(target - rows, target - upper, target - lower)
+        return target - rows, target - upper, target - lower
 
     def _reach(self, here: Point, d: Point) -> float:
         """Return the largest step that keeps all positive, at most a little over 1."""
-        band = self.entries.band
         longest = 1.0 / SETTINGS.to_boundary
-        for name, mask in (
-            ("x", ...),
-            ("z", ...),
-            ("a", band),
-            ("b", band),
-            ("p", band),
-            ("q", band),
-        ):
+        for name in ("x", "z", "a", "b", "p", "q"):
+            mask = ... if name in ("x", "z") else self.entries.band
             steepest = (getattr(d, name)[mask] / getattr(here, name)[mask]).min(initial=0.0)
             longest = min(longest, -1.0 / float(steepest) if steepest < 0 else longest)
         return longest
@@ -452,11 +436,11 @@ class _NewtonSystem:
     def direction(self, aim: Aim, *, repair: float) -> Point:
         """Return the direction that changes products so and removes this part of the residuals."""
         method, here, gaps, entries = self.method, self.here, self.gaps, self.method.entries
-        band = entries.band
+        band, (rows, upper, lower) = entries.band, aim
         short_b, short_a = repair * gaps.upper, repair * gaps.lower
-        up = np.where(band, (aim.upper - here.p * short_b) / here.b, 0.0)
-        down = np.where(band, (aim.lower - here.q * short_a) / here.a, 0.0)
-        wish = aim.rows / here.x
+        up = np.where(band, (upper - here.p * short_b) / here.b, 0.0)
+        down = np.where(band, (lower - here.q * short_a) / here.a, 0.0)
+        wish = rows / here.x
         x = wish - repair * gaps.stationary
         t = -(repair * gaps.row_sum + np.einsum("ik,ik->i", self.d, x)) / self.d_sum
         x = self.d * (x + t[:, None])
@@ -473,8 +457,8 @@ class _NewtonSystem:
         core, level = self.softness * (own - up + down), c[entries.family]
         b = np.where(band, self.above * level - core + short_b, 0.0)
         a = np.where(band, self.below * level + core + short_a, 0.0)
-        p = np.where(band, (aim.upper - here.p * b) / here.b, 0.0)
-        q = np.where(band, (aim.lower - here.q * a) / here.a, 0.0)
+        p = np.where(band, (upper - here.p * b) / here.b, 0.0)
+        q = np.where(band, (lower - here.q * a) / here.a, 0.0)
         return Point(x, wish - here.z / here.x * x, t + common, prices, a, b, p, q, c)
 
 

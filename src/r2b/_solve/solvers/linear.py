@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lapack
@@ -32,8 +33,8 @@ class Entries:
     Attributes
     ----------
     low, high, low_slope, high_slope : ndarray of shape (n_groups, n_classes)
-    bound, equal, band : ndarray of bool, same shape
-        Entries that are bounded; those whose two sides coincide; the other bounded ones.
+    bound, equal : ndarray of bool, same shape
+        Entries that are bounded; those of them whose two sides coincide.
     family : ndarray of shape (n_groups,)
     leveled : ndarray of bool, shape (n_families, n_classes)
         Where the level is an unknown.
@@ -54,7 +55,6 @@ class Entries:
     high_slope: Floats
     bound: Flags
     equal: Flags
-    band: Flags
     family: Places
     leveled: Flags
     averaged: Flags
@@ -62,6 +62,11 @@ class Entries:
     share: Floats
     total: Floats
     disjoint: bool
+
+    @cached_property
+    def band(self) -> Flags:
+        """Bounded entries whose two sides are apart."""
+        return self.bound & ~self.equal
 
     def family_sum(self, entries: Floats) -> Floats:
         """Sum over each family."""
@@ -90,13 +95,8 @@ def entries_of(parity: Parity) -> Entries:
     leveled = np.logical_or.reduceat(sides.bounded, first) & (level != "none") & ~averaged
     alone = parity.design is None or int(parity.touching.sum()) == parity.n_groups
     return Entries(
-        low=sides.low,
-        high=sides.high,
-        low_slope=sides.low_slope,
-        high_slope=sides.high_slope,
-        bound=sides.bounded,
+        *sides,
         equal=sides.equal,
-        band=band,
         family=family,
         leveled=leveled,
         averaged=averaged,

@@ -35,10 +35,10 @@ class ThresholdState(State):
     ----------
     level : ndarray of the shape of the prices
         Threshold of the row of each class.
-    damping : float
+    dual : float
     levels : ndarray of shape (n_classes,)
         Of the means of the classes, to start the next search from.
-    dual : float
+    damping : float
     idle : int
         Steps since the last gain.
     best : float
@@ -46,9 +46,9 @@ class ThresholdState(State):
     """
 
     level: Floats
-    damping: float
-    levels: Floats
     dual: float
+    levels: Floats
+    damping: float = _DAMPING[0]
     idle: int = 0
     best: float = np.inf
 
@@ -79,16 +79,6 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Prices with the value of the dual, the residual, and the best thresholds of the rows."""
-
-    prices: Floats
-    dual: float
-    residual: float
-    level: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Thresholds:
     """The method for one problem.
 
@@ -110,8 +100,7 @@ class Thresholds:
         seen, top = self.look(prices), _top(prices)
         # Half way between the best class and the threshold at which the row gives up its label.
         level = np.where(seen.level > top, 0.5 * (seen.level + top), seen.level)
-        levels = np.full(prices.shape[1], np.nan)
-        return ThresholdState(prices, seen.residual, level, _DAMPING[0], levels, seen.dual)
+        return replace(seen, level=level)
 
     def step(self, state: ThresholdState) -> ThresholdState:
         """Take one accepted step on the thresholds."""
@@ -124,20 +113,18 @@ class Thresholds:
         top = _top(seen.prices)
         level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
         gains = seen.residual < 0.5 * state.best or state.best > TOLERANCE
-        return ThresholdState(
-            seen.prices,
-            seen.residual,
-            level,
-            damping,
-            there.levels,
-            seen.dual,
-            0 if gains else state.idle + 1,
-            min(seen.residual, state.best),
+        return replace(
+            seen,
+            level=level,
+            levels=there.levels,
+            damping=damping,
+            idle=0 if gains else state.idle + 1,
+            best=min(seen.residual, state.best),
             stalled=not gains and state.idle >= 4,  # near the answer no gain will come
         )
 
-    def look(self, prices: Floats) -> Seen:
-        """Evaluate prices."""
+    def look(self, prices: Floats) -> ThresholdState:
+        """Evaluate prices, with the best thresholds of the rows."""
         parity = self.parity
         # Rounding leaves some classes out of balance; what has no price stays without one.
         priced = prices != 0
@@ -146,7 +133,8 @@ class Thresholds:
         _, level, means, value = self.oracle.respond(prices, self.lam)
         dual = parity.support(parity.settle(prices)) - float(parity.share @ value)
         target = parity.project(means + prices / (SETTINGS.step_length * self.lam))
-        return Seen(prices, dual, float(np.abs(means - target.means).max()), level)
+        residual = float(np.abs(means - target.means).max())
+        return ThresholdState(prices, residual, level, dual, np.full(prices.shape[1], np.nan))
 
     def point(self, level: Floats, levels: Floats) -> Point:
         """Compute the best prices for these thresholds, from levels of the means near them."""
@@ -185,7 +173,7 @@ class Thresholds:
         between = (1.0 - part) * low_there + part * high_there
         return np.where(counts > 0, moved, between - at.level)
 
-    def _accepted(self, state: ThresholdState) -> tuple[Point, Seen, float]:
+    def _accepted(self, state: ThresholdState) -> tuple[Point, ThresholdState, float]:
         """Return a better point, what is seen there, and the damping for the next step."""
         here = self.point(state.level, state.levels)
         damping = state.damping
