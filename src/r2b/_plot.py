@@ -117,23 +117,13 @@ def axes(ax: Any, what: str, rows: float | None = None, grid: str = "both") -> A
             argument="ax",
             type=type(ax).__name__,
         )
-    dress(ax, grid)
-    return ax
-
-
-def dress(ax: Any, grid: str = "both") -> None:
-    """Make axes quiet: two spines, a light grid behind what is drawn.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    grid : {"both", "x", "y"}
-    """
+    # two spines, and a light grid behind what is drawn
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=False)
     ax.grid(visible=True, axis=grid, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.tick_params(length=3, labelsize=10)
+    return ax
 
 
 def set_title(ax: Any, *lines: str) -> None:
@@ -197,12 +187,6 @@ def draw_legend(ax: Any, keys: Sequence[Key]) -> None:
         for _, look in keys
     ]
     below = ax.transAxes + ScaledTranslation(0, -0.5, ax.figure.dpi_scale_trans)
-    place = {
-        "loc": "upper left",
-        "bbox_to_anchor": (0, 0),
-        "bbox_transform": below,
-        "borderaxespad": 0,
-    }
     legend = ax.legend(
         marks,
         names,
@@ -211,7 +195,10 @@ def draw_legend(ax: Any, keys: Sequence[Key]) -> None:
         fontsize=9.5,
         handletextpad=0.6,
         columnspacing=1.4,
-        **place,
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=below,
+        borderaxespad=0,
     )
     for text in legend.get_texts():
         text.set(parse_math=False, **_fonts(names))
@@ -250,18 +237,11 @@ def group_means(
     moments : bool
         The numbers are moments of a continuous attribute, not means.
     """
-    shown = np.argsort(-np.round(apart, 12), kind="stable")[:_ROWS]
-    rest, first, said = (
-        len(classes) - len(shown),
-        next(iter(tables.values())),
-        "{:.4f}".format if moments else percent,
-    )
-    more = (
-        f"the {len(shown)} classes that differ most; {rest:,} more by at most "
-        + said(np.delete(apart, shown).max())
-        if rest
-        else ""
-    )
+    shown, more = np.argsort(-np.round(apart, 12), kind="stable")[:_ROWS], ""
+    rest, first = np.delete(apart, shown), next(iter(tables.values()))
+    if len(rest):
+        most = f"{rest.max():.4f}" if moments else percent(rest.max())
+        more = f"the {len(shown)} classes that differ most; {len(rest):,} more by at most {most}"
     named = _highlighted(first[:, shown])
     keys: list[Key] = [
         (groups[s], {"marker": MARKERS[n], "color": COLOURS[n]}) for n, s in enumerate(named)
@@ -356,14 +336,8 @@ def measures(
         if each.chance is not None:
             ax.barh(place, 100 * each.chance, height=0.5, color=SHADE, zorder=1)
         if each.interval is not None:
-            ax.hlines(
-                place,
-                100 * each.interval[0],
-                100 * each.interval[1],
-                color=COLOURS[0],
-                linewidth=2,
-                zorder=2,
-            )
+            low, high = (100 * end for end in each.interval)
+            ax.hlines(place, low, high, color=COLOURS[0], linewidth=2, zorder=2)
         ax.plot(
             [100 * each.value],
             [place],
@@ -381,19 +355,10 @@ def measures(
     )
     keys: list[Key] = []
     if level is not None and any(each.interval is not None for each in shown):
-        keys.append(
-            (
-                f"measured, with its {100 * level:g} % interval",
-                {"marker": "o", "color": COLOURS[0], "linestyle": "-"},
-            )
-        )
+        look = {"marker": "o", "color": COLOURS[0], "linestyle": "-"}
+        keys.append((f"measured, with its {100 * level:g} % interval", look))
     if any(each.chance is not None for each in shown):
-        keys.append(
-            (
-                f"what chance shows in {samples} fair samples",
-                {"linestyle": "-", "linewidth": 8, "color": SHADE},
-            )
-        )
+        keys.append((f"what chance shows in {samples} fair samples", CHANCE_KEY[1]))
     draw_legend(ax, keys)
     return ax
 

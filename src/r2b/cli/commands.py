@@ -352,7 +352,8 @@ def _debiased(
         worst = {name: max(one[name] for one in each) for name in ("disparity_before", "disparity")}
         tagged = dict(zip(tags, each, strict=True))
         facts, text = {**_outcome(whole, form, new), **worst, "tags": tagged}, str(whole)
-    status, advice = whole.status, as_typed(whole.status.advice)
+    status = whole.status
+    _, advice = output.rendered(R2BError("", remedy=status.advice))
     names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
     text = f"{text.replace(status.advice, advice)}\n  form              {form}: {names}"
     alarm = "" if status.ok else f"Parity was not reached ({status.value}). {advice}"
@@ -876,11 +877,6 @@ def _trace(mark: str, output: str, proof: str) -> dict[str, Any]:
         "output": {"sha256": mark, "of": f"the new columns of {name}"},
         "verify": spelled(f"r2b verify {shlex.quote(output)}{certificate}"),
     }
-
-
-def as_typed(advice: str) -> str:
-    """Write advice of the library with the options of this command."""
-    return output.rendered(R2BError("", remedy=advice))[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

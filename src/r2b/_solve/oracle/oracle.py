@@ -16,6 +16,7 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats, Places, Whole
 from r2b._data.merge import Rows
+from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import (
     Block,
     Blocks,
@@ -191,7 +192,7 @@ class Oracle:
         # chosen once for all lanes: what pays is decided by the whole table
         # NumPy takes four times as long over a row that is in groups of its own
         entries = rows.entries * (1 if share is None else 4)
-        chosen = choose_kernel(kernel, entries).__name__.rpartition(".")[2]
+        plain = choose_kernel(kernel, entries) is reference
         return cls(
             MemoryBlocks.of(block, len(weight), rows.n_classes, threads),
             weight,
@@ -199,7 +200,7 @@ class Oracle:
             total_weight=total,
             by_group=share is not None,
             rows=rows,
-            kernel="compiled" if chosen == "compiled" else "numpy",
+            kernel="numpy" if plain else "compiled",
         )
 
     @property

@@ -157,8 +157,7 @@ class _Programme:
             return Agreement(None, self._prices(charge), status)
         answers = np.maximum(found.x[: len(self.cost)], 0.0).reshape(self.shape)
         answers /= answers.sum(axis=1, keepdims=True)
-        upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
-        charge[band] = upper - lower
+        charge[band] = _above_less_below(found)
         charge[equal] = -np.asarray(found.eqlin.marginals)[len(self.sums) :]
         prices = self.parity.settle(self._prices(charge))
         return Agreement(answers, prices, status)
@@ -182,8 +181,7 @@ class _Programme:
         )
         charge = np.zeros(len(self.high))
         if found.x is not None:
-            upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
-            charge[bounded] = upper - lower
+            charge[bounded] = _above_less_below(found)
         return self._prices(charge)
 
     def _prices(self, charge: Floats) -> Floats:
@@ -209,3 +207,9 @@ class _Programme:
                 **self.limit,
             },
         )
+
+
+def _above_less_below(found: Any) -> Floats:
+    """Return the duals of upper sides less those of lower ones, which follow them."""
+    upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
+    return np.asarray(upper - lower)
