@@ -117,13 +117,23 @@ def axes(ax: Any, what: str, rows: float | None = None, grid: str = "both") -> A
             argument="ax",
             type=type(ax).__name__,
         )
-    # two spines, and a light grid behind what is drawn
+    dress(ax, grid)
+    return ax
+
+
+def dress(ax: Any, grid: str = "both") -> None:
+    """Make axes quiet: two spines, a light grid behind what is drawn.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    grid : {"both", "x", "y"}
+    """
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=False)
     ax.grid(visible=True, axis=grid, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.tick_params(length=3, labelsize=10)
-    return ax
 
 
 def set_title(ax: Any, *lines: str) -> None:
