@@ -14,6 +14,7 @@ from r2b.engines.lazy import StreamSource, joins, lookup
 from r2b.engines.roles import refuse_alike
 from r2b.engines.source import Relabel
 from r2b.engines.spool import spilled
+from r2b.engines.tally import MOST_COMBINATIONS
 
 _CHANGED = (
     "A row has a combination of label and attributes that was not there when the labels were made: "
@@ -60,10 +61,11 @@ class DuckDBSource(StreamSource):
         reader: Iterable[Any] = frame.to_arrow_reader(size)
         return reader
 
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
+    def grouped(self, keys: Sequence[str]) -> Any:
         """Count with SQL; columns are called after their places."""
         places = ", ".join(f"{quoted(key)} AS c{place}" for place, key in enumerate(keys))
-        query = f"SELECT {places}, count(*) AS n FROM r2b_old_labels GROUP BY ALL LIMIT {most}"
+        query = f"SELECT {places}, count(*) AS n FROM r2b_old_labels GROUP BY ALL"
+        query += f" LIMIT {MOST_COMBINATIONS + 1}"
         return self.table.query("r2b_old_labels", query).to_arrow_table()
 
     def frame(self, relabel: Relabel) -> Any:
@@ -75,20 +77,19 @@ class DuckDBSource(StreamSource):
     def _joined(self, relabel: Relabel) -> Any:
         """Join the new columns of each combination of label and attributes."""
         keys, weight = relabel.decode.roles.described, relabel.decode.roles.weight
-        r2b_new_labels, own = lookup(self.tally(keys).columns, relabel)
-        kind = dict(zip(self.names, self.table.types, strict=True))[keys[0]]
+        r2b_new_labels = lookup(self.tally(keys).columns, relabel)
         new = []
-        for name in r2b_new_labels.schema.names[len(own) :]:
-            found = f"new.{quoted(name)}"
+        for place, name in enumerate(relabel.names):
+            found = f"new.n{place}"
             value = f"CASE WHEN {found} IS NULL THEN error('{_CHANGED}') ELSE {found} END"
-            if relabel.form == "expand" and name == relabel.names[0]:
+            if relabel.form == "expand" and place == 0:
+                kind = self.table.types[self.names.index(keys[0])]
                 value = f"CAST({value} AS {kind})"
             elif relabel.form == "expand" and weight is not None:
                 value = f"{value} * old.{quoted(weight)}"
             new.append(f"{value} AS {quoted(name)}")
         on = " AND ".join(
-            f"old.{quoted(key)} IS NOT DISTINCT FROM new.{quoted(mine)}"
-            for key, mine in zip(keys, own, strict=True)
+            f"old.{quoted(key)} IS NOT DISTINCT FROM new.k{place}" for place, key in enumerate(keys)
         )
         # DuckDB finds the Arrow table by the name of this variable, and the relation holds it.
         made = self.table.query(

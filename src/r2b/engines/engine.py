@@ -113,10 +113,9 @@ def debias_blocks(
         )
     if isinstance(request.outcomes, str) and request.outcomes == "ordinal":
         request = replace(request, outcomes={"ordinal": names})
-    entries = {
-        "sensitive_features": _columns(sensitive_features),
-        "control_features": _columns(control_features),
-    }
+    entries = {"sensitive_features": _columns(sensitive_features)}
+    if control_features is not None:
+        entries["control_features"] = _columns(control_features)
     lengths = {name: len(each) for columns in entries.values() for name, each in columns.items()}
     n_entries, *others = set(lengths.values())
     if others:
@@ -125,8 +124,21 @@ def debias_blocks(
             remedy="Give every attribute one value per cell of the blocks.",
             lengths=lengths,
         )
-    rows, weight = _counted(blocks, n_entries, len(names))
-    groups, codes = _cells(entries, rows, request.missing)
+    found = blocks.reduce(BlockCheck(n_entries, len(names)))
+    if found is None:
+        raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
+    rows, weight, _, wrong = found
+    if wrong is not None:
+        raise wrong.changed(problem=f"In block {wrong.facts['block']}: {wrong.problem}")
+    there = np.flatnonzero(rows)
+    kept: dict[str, Any] = {
+        argument: {name: [column[entry] for entry in there] for name, column in columns.items()}
+        for argument, columns in entries.items()
+    }
+    groups = read_cells(**kept, missing=request.missing)
+    codes = np.zeros(n_entries, np.int64)
+    codes[there] = groups.codes
+    groups = replace(groups, repeats=rows[there])
     mass = np.bincount(codes, weight, minlength=groups.n_cells).astype(np.float64)
     refuse_weightless_table(mass, int(rows.sum()))
     schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
@@ -222,39 +234,8 @@ def _with_codes(codes: Whole, task: Reduction, block: Block) -> Any:
 
 
 def _columns(given: Any) -> dict[str, list[Any]]:
-    if given is None:
-        return {}
     columns = given if isinstance(given, Mapping) else {"": given}
     return {str(name): list(column) for name, column in columns.items()}
-
-
-def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Floats]:
-    found = blocks.reduce(BlockCheck(n_entries, n_classes))
-    if found is None:
-        raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
-    rows, weight, _, wrong = found
-    if wrong is not None:
-        raise wrong.changed(problem=f"In block {wrong.facts['block']}: {wrong.problem}")
-    return rows, weight
-
-
-def _cells(
-    entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str
-) -> tuple[Cells, Whole]:
-    """Read the entries that have rows as cells; give these, and the cell of every entry."""
-    there = np.flatnonzero(rows)
-    kept = {
-        argument: {name: [column[entry] for entry in there] for name, column in columns.items()}
-        for argument, columns in entries.items()
-    }
-    groups = read_cells(
-        kept["sensitive_features"],
-        control_features=kept["control_features"] or None,
-        missing=missing,
-    )
-    codes = np.zeros(len(rows), np.int64)
-    codes[there] = groups.codes
-    return replace(groups, repeats=rows[there]), codes
 
 
 def refuse_changed(mass: Floats, counted: Floats) -> None:

@@ -109,7 +109,7 @@ def joins(relabel: Relabel) -> bool:
     return relabel.decode.roles.counted and relabel.form in ("soft", "expand")
 
 
-def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
+def lookup(values: Mapping[str, Any], relabel: Relabel) -> Any:
     """Return the table that is joined to give class labels their new columns.
 
     Parameters
@@ -122,10 +122,8 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     Returns
     -------
     pyarrow.Table
-        Keys and new columns, in the order of classes for repeated rows; weights of rows not yet
-        multiplied in.
-    tuple of str
-        Names of the keys in it; all names in it are its own.
+        Keys, called k0, k1, ..., and new columns, called n0, n1, ...: in the order of classes for
+        repeated rows; weights of rows not yet multiplied in.
     """
     arrow, roles = pyarrow(), relabel.decode.roles
     keys = roles.described
@@ -144,7 +142,6 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
         ) from error
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
-    own = tuple(f"r2b: key {place}" for place in range(len(keys)))
-    names = list(new.columns) if relabel.form == "soft" else list(relabel.names[:2])
-    columns = [*record.columns, *(new.columns[name] for name in names)]
-    return arrow.Table.from_arrays(columns, names=[*own, *names]), own
+    names = [f"k{place}" for place in range(len(keys))]
+    names += [f"n{place}" for place in range(len(new.columns))]
+    return arrow.Table.from_arrays([*record.columns, *new.columns.values()], names=names)

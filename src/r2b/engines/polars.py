@@ -13,6 +13,7 @@ from r2b._files.arrow import pyarrow
 from r2b.engines.batch import PIECE_ROWS, Batch, one_record
 from r2b.engines.lazy import StreamSource
 from r2b.engines.source import Relabel
+from r2b.engines.tally import MOST_COMBINATIONS
 from r2b.errors import ParameterError
 
 # Steps of a plan after which rows come in the same order every time: scans, and steps that look at
@@ -69,11 +70,11 @@ class PolarsSource(StreamSource):
         parts = frame.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
         return (record for part in parts for record in part.to_arrow().to_batches())
 
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
+    def grouped(self, keys: Sequence[str]) -> Any:
         """Count with the streaming engine."""
         grouped = self.select(keys).group_by(polars.col(list(dict.fromkeys(keys))))
         counted = grouped.len(f"rows by {', '.join(keys)}")  # longer than the name of any key
-        return counted.head(most).collect(engine="streaming").to_arrow()
+        return counted.head(MOST_COMBINATIONS + 1).collect(engine="streaming").to_arrow()
 
     def frame(self, relabel: Relabel) -> Any:
         """Return a lazy frame that makes new columns batch by batch.

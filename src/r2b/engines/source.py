@@ -46,7 +46,7 @@ from r2b.engines.batch import (
 )
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.spool import HeldBlocks, read_blocks, record_of, stored
-from r2b.engines.tally import MOST_COMBINATIONS, Count, Tally, tally_of
+from r2b.engines.tally import Count, Tally, tally_of
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
@@ -109,17 +109,17 @@ class Source(ABC):
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights exactly."""
-        grouped = self.grouped(keys, MOST_COMBINATIONS + 1) if weight is None else None
+        grouped = self.grouped(keys) if weight is None else None
         if grouped is not None:
             *values, counts = one_record(grouped).columns
             return tally_of(keys, values, counts.to_numpy().astype(np.int64))
         count = Count(tuple(keys), weight)
         return count.tally(self.reduce(count.columns, count))
 
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
-        """Return the table of a group-by, where an engine has one: some keys, and last the counts.
+    def grouped(self, keys: Sequence[str]) -> Any:
+        """Return the table of a group-by, where an engine has one: the keys, and last the counts.
 
-        Of at most ``most`` combinations; the names of its columns do not matter.
+        It may end with one combination more than are allowed; names of columns do not matter.
         """
         return None
 

@@ -22,7 +22,7 @@ from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import MERGED_AT_ONCE, RESULTS, Beside, Merge, Reduce, Run, unpacked
-from r2b.engines.tally import Tally, refuse_nested
+from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_nested
 from r2b.errors import InputError, MissingExtraError, ParameterError, install
 
 
@@ -114,10 +114,10 @@ class SparkSource(Source):
             self._tallies[tuple(keys)] = found
         return found
 
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
+    def grouped(self, keys: Sequence[str]) -> Any:
         """Count in SQL."""
         frame, _ = self.select(keys)
-        counted = frame.groupBy(*frame.columns).count().limit(most).toArrow()
+        counted = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
         for column, name in zip(counted.columns, keys, strict=False):
             refuse_nested(column, name)
         # Groups arrive in any order, and sums that follow must not depend on it.
@@ -154,20 +154,18 @@ class SparkSource(Source):
         roles, fields = relabel.decode.roles, self.plain.schema.fields
         keys = roles.described
         tally = self._tallies[keys] if keys in self._tallies else self.tally(keys)
-        answers, own = lookup(tally.columns, relabel)
-        places = [self.names.index(name) for name in keys]
-        new = [f"n{number}" for number in range(answers.num_columns - len(own))]
-        called = [*(f"k{place}" for place in places), *new]
+        answers = lookup(tally.columns, relabel)
+        places, new = [self.names.index(name) for name in keys], answers.column_names[len(keys) :]
         kinds = [*(fields[place].dataType for place in places), *[types.DoubleType()] * len(new)]
         if relabel.form == "expand":
-            kinds[len(own)] = kinds[0]
-        named = zip(called, kinds, strict=True)
+            kinds[len(keys)] = kinds[0]
+        named = zip(answers.column_names, kinds, strict=True)
         schema = types.StructType([types.StructField(name, kind) for name, kind in named])
-        right = self.data.sparkSession.createDataFrame(answers.rename_columns(called), schema)
+        right = self.data.sparkSession.createDataFrame(answers, schema)
         # Null-safe: a missing value is a value here, and a plain join would match it with nothing.
         same = [
-            by_byte(self.plain, f"c{place}").eqNullSafe(by_byte(right, f"k{place}"))
-            for place in places
+            by_byte(self.plain, f"c{place}").eqNullSafe(by_byte(right, f"k{number}"))
+            for number, place in enumerate(places)
         ]
         values = [functions.col(f"c{place}").cast("string") for place in places]
         problem = functions.concat(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Dataset, Vocabulary
-from r2b._data.arrays import Array, Whole, plain_value
+from r2b._data.arrays import Array, Whole, as_objects, plain_value
 from r2b._data.merge import class_weights
 from r2b._files.arrow import pyarrow
 from r2b._labels.draws import BITS, uniforms_of
@@ -81,10 +81,10 @@ def answers_of(
     channel = rule.answers(len(classes))
     table = channel.reshape(len(combinations), -1)
     new: list[tuple[str, Kind]]
-    found: list[tuple[Any, ...]]  # the place of a combination, and what becomes of it
+    columns: list[Array]  # the place of a combination, and what becomes of it
     if form == "soft":
         new = [(name, "real") for name in names]
-        found = [(place, *row[: len(names)]) for place, row in enumerate(table.tolist())]
+        columns = [np.arange(len(table)), *table.T[: len(names)]]
     else:
         new, columns = [(names[0], kind), (names[-1], "real")], [*expanded(table)]
         if form != "expand":
@@ -99,8 +99,8 @@ def answers_of(
             starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
             at = np.nonzero(starts < ends)
             columns = [*at, starts[at], ends[at], ends[at[0], -1]]
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        found = [(place, classes[code], *rest) for place, code, *rest in rows]
+        columns[1] = as_objects(classes)[columns[1]]
+    found = zip(*(column.tolist() for column in columns), strict=True)
     keys = [(f"k{place}", each) for place, each in enumerate([kind, *(of for _, of in parts)])]
     nulls = [False, *(None in values for values, _ in parts)]
     return Answers(keys, new, nulls, [(*combinations[one], *rest) for one, *rest in found])
