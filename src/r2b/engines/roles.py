@@ -41,7 +41,7 @@ class ColumnRoles:
     membership : tuple of (str, tuple of str)
         Uncertain sensitive attributes: the name of each, and one column of probabilities per group.
     settings : tuple of (str, ContinuousSettings)
-        How continuous attributes enter, where it is not by default.
+        How continuous attributes enter; by default those that are not named.
     """
 
     label: tuple[str, ...]
@@ -162,10 +162,9 @@ def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:
     for name, each in several:
         if isinstance(each, Continuous):
             (column,) = names_of(each.values, argument)
-            settings = ContinuousSettings(each.basis, each.knots)
-            own = () if settings == ContinuousSettings() else ((column, settings),)
+            how = (column, ContinuousSettings(each.basis, each.knots))
             roles = replace(
-                roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own)
+                roles, continuous=(*roles.continuous, column), settings=(*roles.settings, how)
             )
         elif isinstance(each, Membership):
             if each.partial:

@@ -153,25 +153,20 @@ class TensorRows(LabelRows):
 
     def read(self, rule: Rule, y: Any, data: dict[str, Any]) -> LabelRows:
         """Read new rows; arrays of a device stay there."""
-        normalize = data["normalize"]
-        given = {name: reading.host_array(data[name]) for name in data if name != "normalize"}
+        given = {name: reading.host_array(each) for name, each in data.items()}
         if not reading.library_of(y):
-            return super().read(rule, y, {**given, "normalize": normalize})
+            return super().read(rule, y, given)
         labels = reading.tensor_of(y, what="y")
         reading.refuse_form(labels)
-        schema, weight = rule.schema, given.pop("sample_weight")
+        schema, normalize, known_only = rule.schema, given.pop("normalize"), rule.known_crossings
         if labels.ndim == 1:
-            known = schema.read(
-                labels.cpu().numpy(),
-                **given,
-                sample_weight=weight,
-                known_crossings=rule.known_crossings,
-            )
+            known = schema.read(labels.cpu().numpy(), **given, known_crossings=known_only)
         else:
             # One row of the same width is checked in place of the matrix, which is on the device.
             row, classes = np.eye(1, labels.shape[1]), schema.classes
             read_known_labels(row, vocabulary=classes, soft=schema.is_soft, normalize=False)
-            cells = read_known_cells(**given, fitted=schema, known_crossings=rule.known_crossings)
+            weight = given.pop("sample_weight")
+            cells = read_known_cells(**given, fitted=schema, known_crossings=known_only)
             known = _beside(labels, classes, cells, weight)
             labels = reading.checked(labels, normalize=normalize)
         return TensorRows(labels, known, reading.library_of(y), labels.device)
@@ -261,13 +256,12 @@ def debias(
         "control_features": reading.host_array(control_features),
     }
     weight, library = reading.host_array(sample_weight), reading.library_of(y) or "torch"
-    job: Task
     if labels.ndim == 1:
         # Classes are counted: the table of counts is all that is solved, and is small.
-        host, missing = labels.cpu().numpy(), request.missing
-        table = read(host, **given, sample_weight=weight, missing=missing)
-        counted = Task.of(table, request, settings, costs)
-        rows, job = TensorRows(labels, table, library, place), counted
+        host = labels.cpu().numpy()
+        known = read(host, **given, sample_weight=weight, missing=request.missing)
+        job = Task.of(known, request, settings, costs)
+        rows = TensorRows(labels, known, library, place)
     else:
         if costs is not None:
             problem = "costs are given, but the labels are probabilities on a device."
@@ -276,24 +270,18 @@ def debias(
         cells = read_cells(**given, missing=request.missing, categorical_only=False)
         known = _beside(labels, classes, cells, weight)
         labels = reading.checked(labels, normalize=normalize)
+        if by_row(cells, len(labels)):
+            raise ParameterError(
+                "Continuous or uncertain attributes are not available for probabilities on a "
+                "device.",
+                remedy=reading.TO_HOST,
+            )
         rows = TensorRows(labels, known, library, place)
-        job = _open(rows, request, settings)
+        counts = np.asarray(cells.counts, dtype=np.int64)
+        each_once = replace(cells, codes=np.arange(cells.n_cells), repeats=counts)
+        schema, oracle = replace(known.schema, is_soft=True), rows.blocks.oracle()
+        mass = rows.blocks.rows.cell_weight
+        extent = Extent(len(labels), len(classes), reading.dtype_of(labels), mass)
+        job = Task.elsewhere(schema, each_once, extent, mass, oracle, request, settings)
     warn_of_doubts(job)
     return replace(job.solve(), rows=rows)
-
-
-def _open(rows: TensorRows, request: Any, settings: Any) -> Task:
-    """Open the task of probabilities on a device."""
-    cells, blocks = rows.known.cells, rows.blocks
-    if by_row(cells, rows.n_rows):
-        raise ParameterError(
-            "Continuous or uncertain attributes are not available for probabilities on a device.",
-            remedy=reading.TO_HOST,
-        )
-    each_once = replace(
-        cells, codes=np.arange(cells.n_cells), repeats=np.asarray(cells.counts, dtype=np.int64)
-    )
-    schema = replace(rows.known.schema, is_soft=True)
-    mass = blocks.rows.cell_weight
-    extent = Extent(rows.n_rows, blocks.n_classes, reading.dtype_of(rows.y), mass)
-    return Task.elsewhere(schema, each_once, extent, mass, blocks.oracle(), request, settings)
