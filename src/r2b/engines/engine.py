@@ -303,8 +303,9 @@ def open_remote(
         mass = np.bincount(cells, weight, minlength=n_cells).astype(np.float64)
         refuse_changed(mass, cell_weight)
     some = Rows(labels, cells, rescaled(cells, weight, cell_weight), n_cells, None)
-    oracle = near = Oracle.of(some, threads=settings.threads)
+    rows: Rows | Extent = some
+    oracle = Oracle.of(some, threads=settings.threads)
     if not whole:
-        oracle = Oracle(blocks, cell_weight, n_classes, near=near, label_sums=sums)
-    rows = some if whole else Extent(n_rows, n_classes, labels.dtype, cell_weight)
+        oracle = Oracle(blocks, cell_weight, n_classes, near=oracle, label_sums=sums)
+        rows = Extent(n_rows, n_classes, labels.dtype, cell_weight)
     return Task.elsewhere(schema, groups, rows, cell_weight, oracle, request, settings)

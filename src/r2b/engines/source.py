@@ -351,12 +351,9 @@ class Relabel:
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Return the new columns of a batch; one without rows has them too."""
-        arrow, roles = pyarrow(), self.decode.roles
+        arrow = pyarrow()
         if len(batch) == 0:
-            label = None if roles.soft else batch.columns[roles.label[0]].type
-            kinds = zip(self.names, self.kinds(label), strict=True)
-            none = {name: arrow.array([], kind) for name, kind in kinds}
-            return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
+            return self._none(batch)
         data = self.decode.read(batch)
         if self.form == "soft":
             matrix = self.rows(data).matrix(np.float64)
@@ -376,20 +373,16 @@ class Relabel:
             return NewColumns(dict(zip(self.names, made, strict=False)), rows)
         return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
 
-    def fields(self, kind_of: Callable[[str], Any]) -> list[Any]:
-        """Return the new columns as Arrow fields, by the types of the columns that came in."""
-        return list(
-            map(pyarrow().field, self.names, self.kinds(kind_of(self.decode.roles.label[0])))
-        )
-
-    def kinds(self, label: Any) -> list[Any]:
-        """Return the Arrow types of new columns, where the labels are classes of type ``label``."""
-        arrow = pyarrow()
-        if self.form == "soft":
-            return [arrow.float64()] * len(self.names)
-        if self.decode.roles.soft:
-            label = arrow.array(self.decode.schema.classes.values.tolist()).type
-        return [label, arrow.float64(), arrow.int64()][: len(self.names)]
+    def _none(self, batch: Batch) -> NewColumns:
+        """Return the new columns of a batch without rows, which have the types of all others."""
+        arrow, roles = pyarrow(), self.decode.roles
+        kinds = [arrow.float64()] * len(self.names)
+        if self.form != "soft":
+            classes = self.decode.schema.classes.values.tolist()
+            old = arrow.array(classes) if roles.soft else batch.columns[roles.label[0]]
+            kinds = [old.type, arrow.float64(), arrow.int64()]
+        none = {name: arrow.array([], kind) for name, kind in zip(self.names, kinds, strict=False)}
+        return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Return the classes of a batch for "round" and "sample", as codes."""
@@ -450,10 +443,6 @@ class RelabelTags(Relabel):
         """How many rows may get new labels at once."""
         return min(each.rows_at_once for each in self.tags)
 
-    def fields(self, kind_of: Callable[[str], Any]) -> list[Any]:
-        """Return the new columns as Arrow fields."""
-        return [field for each in self.tags for field in each.fields(kind_of)]
-
     def __call__(self, batch: Batch) -> NewColumns:
         """Return the new columns of a batch."""
         found: dict[str, Any] = {}
@@ -494,6 +483,12 @@ def beside(record: Any, new: NewColumns) -> Any:
     arrow = pyarrow()
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
-    fields = [arrow.field(name, column.type) for name, column in new.columns.items()]
-    schema = arrow.schema([*record.schema, *fields], record.schema.metadata)
+    schema = schema_beside(record.schema, new)
     return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=schema)
+
+
+def schema_beside(schema: Any, new: NewColumns) -> Any:
+    """Return the schema of a record with new columns after its own."""
+    arrow = pyarrow()
+    fields = [arrow.field(name, column.type) for name, column in new.columns.items()]
+    return arrow.schema([*schema, *fields], schema.metadata)

@@ -13,11 +13,12 @@ from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
 from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.files.lines import TextStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.outputs import open_output
 from r2b.engines.files.reading import ReadJob, Wanted
-from r2b.engines.source import Relabel, beside
+from r2b.engines.source import Relabel, beside, schema_beside
 from r2b.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -202,8 +203,7 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
 def _new_schema(source: FileSource, number: int, relabel: Relabel) -> Any:
     """Return the columns of a file and the new ones after them."""
     schema = source.files[number].schema
-
-    def kind_of(name: str) -> Any:
-        return source.keys[name][0] if name in source.keys else schema.field(name).type
-
-    return pyarrow().schema([*schema, *relabel.fields(kind_of)], schema.metadata)
+    folders = {name: kind for name, (kind, _) in source.keys.items()}
+    needed = [(name, folders.get(name) or schema.field(name).type) for name in relabel.needed]
+    none = one_record(pyarrow().schema(needed).empty_table())
+    return schema_beside(schema, relabel(Batch(none)))
