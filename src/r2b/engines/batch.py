@@ -131,8 +131,9 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     _refuse_null(column, 1, f"no list of probabilities in {name!r}", name)
     lengths = pyarrow_compute().list_value_length(column).to_numpy(zero_copy_only=False)
     if n_classes is None and len(lengths) == 0:
-        problem = "There are no rows, and so no list of probabilities."
-        raise EmptyError(problem, remedy="Pass at least one row.")
+        raise EmptyError(
+            "There are no rows, and so no list of probabilities.", remedy="Pass at least one row."
+        )
     wanted = int(lengths[0]) if n_classes is None else n_classes
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
@@ -164,8 +165,9 @@ def _refuse_null(values: Any, width: int, found: str, name: str) -> None:
     if values.null_count:
         place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
         row = row_number(place // width)
-        remedy = "Fill or drop such rows."
-        raise ProbabilityError(f"Row {row} has {found}.", remedy=remedy, row=row, column=name)
+        raise ProbabilityError(
+            f"Row {row} has {found}.", remedy="Fill or drop such rows.", row=row, column=name
+        )
 
 
 def one_array(column: Any) -> Any:
@@ -239,8 +241,9 @@ def numbers_of(
 
 def _not_a_number(text: str, where: str, delimited: bool, decimal: str, **facts: Any) -> InputError:
     if not text.strip():
-        remedy = "Fill in a number, or drop the row."
-        return MissingValueError(f"{where} is empty.", remedy=remedy, value=text, **facts)
+        return MissingValueError(
+            f"{where} is empty.", remedy="Fill in a number, or drop the row.", value=text, **facts
+        )
     remedy = "Correct it."
     if delimited:
         remedy = f"Correct it, or say that it means missing: `na={text!r}`."
@@ -248,8 +251,9 @@ def _not_a_number(text: str, where: str, delimited: bool, decimal: str, **facts:
         remedy = f"Write numbers with nothing between thousands: 1234{decimal}5."
         if decimal == ".":
             remedy = f"For a decimal comma pass `decimal=','`. Otherwise: {remedy}"
-    problem = f"{where} holds {text!r}, which is not a number."
-    return InputError(problem, remedy=remedy, value=text, **facts)
+    return InputError(
+        f"{where} holds {text!r}, which is not a number.", remedy=remedy, value=text, **facts
+    )
 
 
 def weights_of(batch: Batch, name: str) -> Floats:

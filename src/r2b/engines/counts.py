@@ -129,19 +129,29 @@ class CountsSource(HeldSource):
         column = one_array(self.table.column(name))
         kinds = (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
         if not any(kind(column.type) for kind in kinds):
-            problem = f"The column {name!r} of counts holds {column.type}, not numbers."
-            raise InputError(problem, remedy="Name the column of counts with `count`.", column=name)
+            raise InputError(
+                f"The column {name!r} of counts holds {column.type}, not numbers.",
+                remedy="Name the column of counts with `count`.",
+                column=name,
+            )
         values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
         right = (values >= 0) & (values < 2.0**53) & (values == np.floor(values))
         for row in np.flatnonzero(~right)[:1].tolist():
             value = column[row].as_py()
             if value is None:
-                problem = f"Row {row} has no count in {name!r}."
-                remedy = "Fill in how many rows there are."
-                raise MissingValueError(problem, remedy=remedy, column=name, row=row)
-            remedy = "Counts are whole numbers of rows; name weights with `sample_weight`."
-            problem = f"Row {row} has the count {value!r} in {name!r}."
-            raise InputError(problem, remedy=remedy, column=name, row=row, value=value)
+                raise MissingValueError(
+                    f"Row {row} has no count in {name!r}.",
+                    remedy="Fill in how many rows there are.",
+                    column=name,
+                    row=row,
+                )
+            raise InputError(
+                f"Row {row} has the count {value!r} in {name!r}.",
+                remedy="Counts are whole numbers of rows; name weights with `sample_weight`.",
+                column=name,
+                row=row,
+                value=value,
+            )
         return values
 
 

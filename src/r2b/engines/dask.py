@@ -56,9 +56,11 @@ class DaskSource(Source):
         self.table, self.names = table, tuple(table.columns)
         strange = next((name for name in self.names if not isinstance(name, str)), None)
         if strange is not None:
-            problem = f"The name {strange!r} of a column of {self.name} is not text."
-            remedy = "Rename the columns, such as with frame.rename(columns=str)."
-            raise ParameterError(problem, remedy=remedy, column=strange)
+            raise ParameterError(
+                f"The name {strange!r} of a column of {self.name} is not text.",
+                remedy="Rename the columns, such as with frame.rename(columns=str).",
+                column=strange,
+            )
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns; of null for objects, which may be anything."""
@@ -147,9 +149,11 @@ def record_of(part: Any, place: str) -> Any:
         several = f"a column of {', '.join(map(repr, part.columns))}"
         wrong = str(cause.args[0]).splitlines()[0].rstrip(".")
         problem = f"In {place}: {f'the column {column!r}' if column else several} holds values of "
-        remedy = "Give all values of a column the same type."
         raise MixedTypeError(
-            f"{problem}several types: {wrong}.", remedy=remedy, place=place, column=column
+            f"{problem}several types: {wrong}.",
+            remedy="Give all values of a column the same type.",
+            place=place,
+            column=column,
         ) from cause
 
 

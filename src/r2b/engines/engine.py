@@ -192,8 +192,10 @@ class BlockCheck:
             )
         lengths = cells.shape == labels.shape[:1] and len(weight) in (0, len(labels))
         if not lengths or cells.dtype.kind not in "iu":
-            problem = "Labels, whole numbers of cells and weights are not one per row each."
-            return LengthError(problem, remedy=remedy)
+            return LengthError(
+                "Labels, whole numbers of cells and weights are not one per row each.",
+                remedy=remedy,
+            )
         for row in np.flatnonzero((cells < 0) | (cells >= self.n_entries))[:1].tolist():
             return InputError(
                 f"Row {row} is of a cell that is not one of the entries of sensitive_features.",

@@ -55,8 +55,10 @@ class DatasetSource(StreamSource):
         try:
             yield from self.table.to_batches(columns=list(wanted), batch_size=size)
         except pyarrow().ArrowInvalid as cause:
-            problem = f"{self.subject} cannot be read: {first_line(cause)}."
-            raise InputError(problem, remedy="Correct or leave out the file.") from cause
+            raise InputError(
+                f"{self.subject} cannot be read: {first_line(cause)}.",
+                remedy="Correct or leave out the file.",
+            ) from cause
 
 
 class IcebergSource(DatasetSource):
@@ -88,9 +90,10 @@ def delta_source(table: Any) -> DatasetSource:
     try:
         dataset = table.to_pyarrow_dataset()
     except DeltaError as cause:
-        problem = f"The Delta table cannot be read as a dataset: {first_line(cause)}."
-        remedy = "Read it with Spark, Polars or DuckDB, and scan their frame."
-        raise ParameterError(problem, remedy=remedy) from cause
+        raise ParameterError(
+            f"The Delta table cannot be read as a dataset: {first_line(cause)}.",
+            remedy="Read it with Spark, Polars or DuckDB, and scan their frame.",
+        ) from cause
     return DatasetSource(dataset, name="the Delta table", ordered=False)
 
 

@@ -49,9 +49,11 @@ class PolarsSource(StreamSource):
         self._schema: dict[str, Any] = dict(table.collect_schema())
         for name in self._schema:
             if name == "*" or (name.startswith("^") and name.endswith("$")):
-                problem = f"Polars takes the name {name!r} of a column for a pattern of names."
-                remedy = f"Rename it first: frame.rename({{{name!r}: 'other'}})."
-                raise ParameterError(problem, remedy=remedy, column=name)
+                raise ParameterError(
+                    f"Polars takes the name {name!r} of a column for a pattern of names.",
+                    remedy=f"Rename it first: frame.rename({{{name!r}: 'other'}}).",
+                    column=name,
+                )
         self.names = tuple(self._schema)
         plan = table.explain(optimized=False).splitlines()
         self.ordered = all(_IN_ORDER.match(line.strip()) for line in plan)

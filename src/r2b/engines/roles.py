@@ -168,10 +168,10 @@ def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:
             )
         elif isinstance(each, Membership):
             if each.partial:
-                remedy = "Add a column for the rest, or read the table and pass it to r2b.debias."
                 raise ParameterError(
                     f"A membership in {argument} is partial, which scanned tables do not have.",
-                    remedy=remedy,
+                    remedy="Add a column for the rest, or read the table and pass it to "
+                    "r2b.debias.",
                     argument=argument,
                     columns=each.probabilities,
                 )
@@ -204,8 +204,11 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
         else None
     )
     if names is None or not all(isinstance(name, str) for name in names):
-        remedy = "Columns of a scanned table go by their names: pass one name or a list of them."
-        raise ParameterError(f"{argument} is {given!r}.", remedy=remedy, argument=argument)
+        raise ParameterError(
+            f"{argument} is {given!r}.",
+            remedy="Columns of a scanned table go by their names: pass one name or a list of them.",
+            argument=argument,
+        )
     return names
 
 

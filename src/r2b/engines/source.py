@@ -217,12 +217,13 @@ class Source(ABC):
         for name in wanted:
             if name in twice:
                 places = [place + 1 for place, each in enumerate(self.names) if each == name]
-                problem = (
+                raise InputError(
                     f"{self.subject} has {len(places)} columns called {name!r} (columns "
-                    f"{', '.join(map(str, places))})."
+                    f"{', '.join(map(str, places))}).",
+                    remedy="Give each a name of its own.",
+                    column=name,
+                    places=places,
                 )
-                remedy = "Give each a name of its own."
-                raise InputError(problem, remedy=remedy, column=name, places=places)
 
     def with_numbers(self, wanted: Sequence[str]) -> Source:
         """Return the table with some columns as numbers; files of text read them so on request."""
@@ -263,8 +264,12 @@ class Source(ABC):
 def _refuse_gap(column: str, remedy: str, batch: Batch) -> int:
     gaps = batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(gaps)[:1].tolist():
-        problem = f"In {batch.place_of(row)} has no value in {column!r}."
-        raise MissingValueError(problem, remedy=remedy, column=column, **batch.facts_of(row))
+        raise MissingValueError(
+            f"In {batch.place_of(row)} has no value in {column!r}.",
+            remedy=remedy,
+            column=column,
+            **batch.facts_of(row),
+        )
     return 0
 
 

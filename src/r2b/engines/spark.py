@@ -80,16 +80,20 @@ class SparkSource(Source):
 
         kind = self.data.schema.fields[self.names.index(column)].dataType
         if type(kind).__name__ == "VectorUDT":
-            problem = f"The column {column!r} holds vectors of Spark ML."
-            remedy = "Make lists of them with pyspark.ml.functions.vector_to_array."
-            raise ParameterError(problem, remedy=remedy, column=column)
+            raise ParameterError(
+                f"The column {column!r} holds vectors of Spark ML.",
+                remedy="Make lists of them with pyspark.ml.functions.vector_to_array.",
+                column=column,
+            )
         if not isinstance(kind, types.ArrayType):
             return None
         if not isinstance(kind.elementType, types.NumericType):
             found = kind.elementType.simpleString()
-            problem = f"The column {column!r} holds lists of {found}, not of probabilities."
-            remedy = "Name a column of classes, or of lists of numbers."
-            raise InputError(problem, remedy=remedy, column=column)
+            raise InputError(
+                f"The column {column!r} holds lists of {found}, not of probabilities.",
+                remedy="Name a column of classes, or of lists of numbers.",
+                column=column,
+            )
         rows = self.select([column])[0].limit(1).collect()
         if rows and rows[0][0] is None:
             self.refuse_missing(column, NO_LABEL)
@@ -205,17 +209,22 @@ class SparkSource(Source):
 
 def _refuse_other_frames(frame: Any) -> None:
     if not hasattr(frame, "mapInArrow"):
-        remedy = (
-            "Pass frame.to_spark(), or frame.to_spark(index_col='id') to keep its index as key."
+        raise ParameterError(
+            "This is a pandas frame on Spark.",
+            remedy="Pass frame.to_spark(), or frame.to_spark(index_col='id') to keep its index as "
+            "key.",
         )
-        raise ParameterError("This is a pandas frame on Spark.", remedy=remedy)
     if not hasattr(frame, "toArrow"):
-        problem = "The Spark frame is of a version before 4.0, which cannot give Arrow tables."
-        remedy = f"Install a later one: {install('spark')}."
-        raise MissingExtraError(problem, remedy=remedy, library="pyspark")
+        raise MissingExtraError(
+            "The Spark frame is of a version before 4.0, which cannot give Arrow tables.",
+            remedy=f"Install a later one: {install('spark')}.",
+            library="pyspark",
+        )
     if frame.isStreaming:
-        problem = "The Spark frame is a stream, whose rows have no end."
-        raise ParameterError(problem, remedy="Write it to a table, and pass a frame of that.")
+        raise ParameterError(
+            "The Spark frame is a stream, whose rows have no end.",
+            remedy="Write it to a table, and pass a frame of that.",
+        )
 
 
 def by_byte(frame: Any, name: str) -> Any:
@@ -294,14 +303,11 @@ def worker_error(message: str) -> MissingExtraError | None:
     }
     for pattern, (problem, library) in known.items():
         if found := re.search(pattern, message):
-            remedy = (
-                "On one machine set PYSPARK_PYTHON to sys.executable before the session starts; on "
-                "a cluster give every worker the environment of the driver, for example packed "
-                "with venv-pack and named by spark.archives."
-            )
             return MissingExtraError(
                 problem.format(*found.groups()),
-                remedy=remedy,
+                remedy="On one machine set PYSPARK_PYTHON to sys.executable before the session "
+                "starts; on a cluster give every worker the environment of the driver, for example "
+                "packed with venv-pack and named by spark.archives.",
                 library=library or found[1].partition(".")[0],
                 spark=message,
             )

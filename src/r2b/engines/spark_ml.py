@@ -62,9 +62,11 @@ def _set(stage: Any, given: dict[str, Any]) -> Any:
     known = [param.name for param in stage.params]
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        problem = f"{type(stage).__name__} has no parameter {unknown!r}."
-        remedy = did_you_mean(unknown, known) or f"Choose among {', '.join(known)}."
-        raise ParameterError(problem, remedy=remedy, parameter=unknown)
+        raise ParameterError(
+            f"{type(stage).__name__} has no parameter {unknown!r}.",
+            remedy=did_you_mean(unknown, known) or f"Choose among {', '.join(known)}.",
+            parameter=unknown,
+        )
     return stage._set(**given)
 
 

@@ -127,9 +127,12 @@ def keeping(folder: str, what: str = "Decoded probabilities", when: str = "") ->
     except OSError as cause:
         full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = "there is no room left" if full else cause.strerror or str(cause)
-        problem = f"{what} cannot be kept in {folder}{when}: {reason}."
-        remedy = f"Make room there, or {ELSEWHERE}."
-        raise refused_path(folder, problem, remedy, errno=cause.errno) from cause
+        raise refused_path(
+            folder,
+            f"{what} cannot be kept in {folder}{when}: {reason}.",
+            f"Make room there, or {ELSEWHERE}.",
+            errno=cause.errno,
+        ) from cause
 
 
 def copied(

@@ -294,12 +294,17 @@ def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     taken = Counter([*names, *source.names])
     for name in names:
         if not name:
-            problem = "The name of the new column is empty."
-            raise ParameterError(problem, remedy="Pass a name with `new_column`.", column=name)
+            raise ParameterError(
+                "The name of the new column is empty.",
+                remedy="Pass a name with `new_column`.",
+                column=name,
+            )
         if taken[name] > 1:
-            problem = f"The new column {name!r} would have the name of a column of {source.name}."
-            remedy = "Choose another name with `new_column`."
-            raise ParameterError(problem, remedy=remedy, column=name)
+            raise ParameterError(
+                f"The new column {name!r} would have the name of a column of {source.name}.",
+                remedy="Choose another name with `new_column`.",
+                column=name,
+            )
 
 
 def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) -> None:
@@ -324,8 +329,11 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     length = source.list_length(roles.label[0]) or 0
     if length < 2:
         entries = "one entry" if length else "no entries"
-        problem = f"The lists of probabilities have {entries}."
-        raise ParameterError(problem, remedy="Give one probability per class.", n_classes=length)
+        raise ParameterError(
+            f"The lists of probabilities have {entries}.",
+            remedy="Give one probability per class.",
+            n_classes=length,
+        )
     return Vocabulary(np.arange(length, dtype=np.int64))
 
 

@@ -397,8 +397,9 @@ def roles_of(
     ]
     for argument, names in chosen[:2]:
         if not names:
-            problem = f"{argument} names no column."
-            raise ParameterError(problem, remedy="Name at least one.", argument=argument)
+            raise ParameterError(
+                f"{argument} names no column.", remedy="Name at least one.", argument=argument
+            )
     source.check(chosen)
     return replace(roles, soft=len(labels) > 1 or source.list_length(labels[0]) is not None)
 
@@ -520,15 +521,18 @@ def _open_source(data: Any, options: dict[str, Any]) -> Source:
         known = [name for name in signature(FileSource.open).parameters if name != "path"]
         for name in options:
             if name not in known:
-                remedy = f"Choose among {', '.join(known)}."
-                problem = f"{name!r} is no way to read files."
-                raise ParameterError(problem, remedy=remedy, option=name)
+                raise ParameterError(
+                    f"{name!r} is no way to read files.",
+                    remedy=f"Choose among {', '.join(known)}.",
+                    option=name,
+                )
         return FileSource.open(data, **options)
     if options:
-        problem = (
-            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}."
+        raise ParameterError(
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.",
+            remedy="Leave it out.",
+            **options,
         )
-        raise ParameterError(problem, remedy="Leave it out.", **options)
     if isinstance(data, Source):
         return data
     match library, kind:

@@ -105,8 +105,11 @@ def count_query(
     label_names = names_of(label, "label")
     attributes = names_of(sensitive_features, "sensitive_features")
     if len(label_names) != 1 or not attributes:
-        problem = "One column of classes and at least one attribute are counted."
-        raise ParameterError(problem, remedy="Name them.", label=label)
+        raise ParameterError(
+            "One column of classes and at least one attribute are counted.",
+            remedy="Name them.",
+            label=label,
+        )
     control = names_of(control_features, "control_features")
     roles = ColumnRoles(label_names, False, attributes, control, weight=sample_weight)
     words = dialect_of(dialect)
@@ -115,8 +118,11 @@ def count_query(
 
 def _count(words: Dialect, table: str, roles: ColumnRoles, count: str) -> str:
     if count in (*roles.described, roles.weight):
-        problem = f"The counts would have the name of the column {count!r}."
-        raise ParameterError(problem, remedy="Pass another `count`.", column=count)
+        raise ParameterError(
+            f"The counts would have the name of the column {count!r}.",
+            remedy="Pass another `count`.",
+            column=count,
+        )
     keys = [f"old.{words.quoted(name)}" for name in roles.described]
     chosen = [*keys, f"COUNT(*) AS {words.quoted(count)}"]
     if roles.weight is not None:
@@ -293,25 +299,33 @@ def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> Column
 
 def _refuse_form(fair: FairLabels, words: Dialect, form: Form, roles: ColumnRoles) -> None:
     if form == "expand" and fair.weighted and roles.weight is None:
-        problem = "The rows have weights, and their column is not known."
-        raise ParameterError(problem, remedy="Pass `sample_weight`.", form=form)
+        raise ParameterError(
+            "The rows have weights, and their column is not known.",
+            remedy="Pass `sample_weight`.",
+            form=form,
+        )
     if form not in ("round", "sample"):
         return
     if not words.draws:
-        problem = (
+        raise ParameterError(
             f"The draws of rows were never compared with those in memory on {words.name}, so that "
-            f"{form!r} is not offered there."
+            f"{form!r} is not offered there.",
+            remedy=f"Take 'soft' or 'expand', {_SCAN}",
+            dialect=words.name,
+            form=form,
         )
-        remedy = f"Take 'soft' or 'expand', {_SCAN}"
-        raise ParameterError(problem, remedy=remedy, dialect=words.name, form=form)
     if not roles.key:
-        problem = f"The rows of a database have no order, so that {form!r} needs a key."
-        remedy = "Name columns of whole numbers that identify rows, such as `key='id'`."
-        raise ParameterError(problem, remedy=remedy, form=form)
+        raise ParameterError(
+            f"The rows of a database have no order, so that {form!r} needs a key.",
+            remedy="Name columns of whole numbers that identify rows, such as `key='id'`.",
+            form=form,
+        )
     if form == "round" and fair.weighted and not fair.unchanged:
-        problem = "Weighted rows are rounded one after the other, which no join does."
-        remedy = f"Take 'soft', 'sample' or 'expand', {_SCAN}"
-        raise ParameterError(problem, remedy=remedy, form=form)
+        raise ParameterError(
+            "Weighted rows are rounded one after the other, which no join does.",
+            remedy=f"Take 'soft', 'sample' or 'expand', {_SCAN}",
+            form=form,
+        )
 
 
 def _seen(fair: FairLabels, roles: ColumnRoles, counts: Any, count: str) -> Dataset:
@@ -323,7 +337,9 @@ def _seen(fair: FairLabels, roles: ColumnRoles, counts: Any, count: str) -> Data
         return found
     seen = None if fair.rows is None else fair.rows.counts
     if seen is None:
-        problem = "These prices come without the counts of a table, which 'round' keeps."
-        remedy = "Run the query of r2b.count_query on the table, and pass its result as `counts`."
-        raise RowsUnavailableError(problem, remedy=remedy)
+        raise RowsUnavailableError(
+            "These prices come without the counts of a table, which 'round' keeps.",
+            remedy="Run the query of r2b.count_query on the table, and pass its result as "
+            "`counts`.",
+        )
     return seen

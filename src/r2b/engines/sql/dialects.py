@@ -55,8 +55,11 @@ class Dialect:
             return given
         parts = (given,) if isinstance(given, str) else tuple(given)
         if not parts or not all(isinstance(part, str) and part for part in parts):
-            remedy = "Pass its name, or a list of names such as ['schema', 'people']."
-            raise ParameterError(f"The table is called {given!r}.", remedy=remedy, table=given)
+            raise ParameterError(
+                f"The table is called {given!r}.",
+                remedy="Pass its name, or a list of names such as ['schema', 'people'].",
+                table=given,
+            )
         return self.quoted(*parts)
 
     def type(self, kind: Kind) -> str:
@@ -177,8 +180,12 @@ def dialect_of(name: Any) -> Dialect:
         It is none of those that statements are written for.
     """
     if not isinstance(name, str) or name not in DIALECTS:
-        remedy = f"Pass one of {', '.join(map(repr, DIALECTS))}; r2b.scan reads tables of others."
-        raise ParameterError(f"dialect is {name!r}.", remedy=remedy, dialect=name)
+        raise ParameterError(
+            f"dialect is {name!r}.",
+            remedy=f"Pass one of {', '.join(map(repr, DIALECTS))}; r2b.scan reads tables of "
+            "others.",
+            dialect=name,
+        )
     return DIALECTS[name]
 
 

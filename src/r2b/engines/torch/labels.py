@@ -249,8 +249,11 @@ def debias(
     reading.refuse_form(labels)
     place = reading.device_of(labels.device if device is None else device)
     if labels.is_cuda and labels.device != place:
-        problem = f"The labels are on {labels.device}, but device is {place}."
-        raise ParameterError(problem, remedy="Leave device out.", device=str(place))
+        raise ParameterError(
+            f"The labels are on {labels.device}, but device is {place}.",
+            remedy="Leave device out.",
+            device=str(place),
+        )
     given = {
         "sensitive_features": reading.host_array(sensitive_features),
         "control_features": reading.host_array(control_features),
@@ -264,8 +267,10 @@ def debias(
         rows = TensorRows(labels, known, library, place)
     else:
         if costs is not None:
-            problem = "costs are given, but the labels are probabilities on a device."
-            raise ParameterError(problem, remedy=reading.TO_HOST)
+            raise ParameterError(
+                "costs are given, but the labels are probabilities on a device.",
+                remedy=reading.TO_HOST,
+            )
         classes = reading.numbered_classes(int(labels.shape[1]))
         cells = read_cells(**given, missing=request.missing, categorical_only=False)
         known = _beside(labels, classes, cells, weight)

@@ -73,9 +73,13 @@ def tensor_of(value: Any, *, what: str) -> Tensor:
     if not library:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            problem = f"is of type {array.dtype}, which no tensor can hold"
-            remedy = "Pass numbers, such as the codes of the values."
-            raise argument_error(what, problem, remedy, InputError, dtype=str(array.dtype))
+            raise argument_error(
+                what,
+                f"is of type {array.dtype}, which no tensor can hold",
+                "Pass numbers, such as the codes of the values.",
+                InputError,
+                dtype=str(array.dtype),
+            )
         return torch.tensor(array.astype(np.int64) if array.dtype.kind == "u" else array)
     found = value.detach() if library == "torch" else from_dlpack(value)
     if found.layout != torch.strided:
@@ -107,14 +111,21 @@ def device_of(wanted: Any) -> torch.device:
     try:
         device = torch.device(wanted)
     except (RuntimeError, TypeError):
-        remedy = "Pass a device of PyTorch, such as `device='cuda'`."
-        raise ParameterError(f"device is {wanted!r}.", remedy=remedy, device=wanted) from None
+        raise ParameterError(
+            f"device is {wanted!r}.",
+            remedy="Pass a device of PyTorch, such as `device='cuda'`.",
+            device=wanted,
+        ) from None
     if device.type not in ("cuda", "cpu"):
-        problem = f"The device {device} does not compute in float64."
-        raise ParameterError(problem, remedy=TO_HOST, device=str(device))
+        raise ParameterError(
+            f"The device {device} does not compute in float64.", remedy=TO_HOST, device=str(device)
+        )
     if device.type == "cuda" and not torch.cuda.is_available():
-        problem = "device is 'cuda', but PyTorch finds no CUDA device."
-        raise ParameterError(problem, remedy="Leave device out.", device=str(wanted))
+        raise ParameterError(
+            "device is 'cuda', but PyTorch finds no CUDA device.",
+            remedy="Leave device out.",
+            device=str(wanted),
+        )
     return device
 
 
@@ -126,12 +137,21 @@ def refuse_form(y: Tensor) -> None:
     ShapeError, InputError
     """
     if y.ndim not in (1, 2) or (y.ndim == 1 and y.dtype not in _WHOLE):
-        problem = f"is a tensor of {y.dtype} with {y.ndim} dimensions"
         remedy = "Pass classes as whole numbers, one per row, or a matrix of probabilities."
-        raise argument_error("y", problem, f"{remedy} {TO_HOST}", n_dimensions=y.ndim)
+        raise argument_error(
+            "y",
+            f"is a tensor of {y.dtype} with {y.ndim} dimensions",
+            f"{remedy} {TO_HOST}",
+            n_dimensions=y.ndim,
+        )
     if y.ndim == 2 and y.dtype not in _FLOATS:
-        problem = f"is a matrix of {y.dtype}; probabilities on a device are float32 or float64"
-        raise argument_error("y", problem, "Pass y.float().", InputError, dtype=str(y.dtype))
+        raise argument_error(
+            "y",
+            f"is a matrix of {y.dtype}; probabilities on a device are float32 or float64",
+            "Pass y.float().",
+            InputError,
+            dtype=str(y.dtype),
+        )
 
 
 def numbered_classes(n_classes: int) -> Vocabulary:
