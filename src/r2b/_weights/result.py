@@ -208,7 +208,7 @@ class RowWeights(Result):
             by_group = [how.design(data.cells).T @ by_cell for how in self.rule.families.counting]
             sums.append(np.concatenate(by_group))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(sums[1] / sums[0])
+            return sums[1] / sums[0]
 
     @property
     def largest_weight(self) -> float:

@@ -116,7 +116,7 @@ def factors(labels: Array, shifts: Floats, cells: Array, largest: float) -> Floa
     """Return the factor of each row: classes, or probabilities, of these cells."""
     if labels.ndim == 1:
         table = np.clip(1.0 - shifts[:, :-1] - shifts[:, -1:], 0.0, largest)
-        return np.asarray(table[cells, labels])
+        return table[cells, labels]
     paid = np.einsum("ik,ik->i", labels, shifts[cells, :-1], dtype=np.float64)
     return np.asarray(np.clip(1.0 - (paid + shifts[cells, -1]), 0.0, largest))
 
@@ -165,7 +165,7 @@ class WeightOracle(Oracle):
     def means(self, u: Floats) -> Floats:
         """Return the means of ``u (y, 1)`` by cell or group."""
         sums = self.block.totals(u[:, None] * self.block.labels, self._shape[0])
-        return np.asarray(sums / self._divisor)
+        return sums / self._divisor
 
     def matrix(self, parity: Parity) -> Floats:
         """Return the means of groups as a matrix of the factors: (n_groups, n_outcomes, n_rows)."""
@@ -174,7 +174,7 @@ class WeightOracle(Oracle):
         labels = block.labels
         compared = labels if parity.outcomes is None else labels @ parity.outcomes.T
         design = counts * share[:, None] / parity.share
-        return np.asarray(design.T[:, None, :] * compared.T)
+        return design.T[:, None, :] * compared.T
 
     def mean(self, each: Floats) -> float:
         """Return the mean of a number per row."""

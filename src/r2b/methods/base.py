@@ -54,7 +54,7 @@ def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:
 def read_numbers(column: Column, what: str) -> Floats:
     """Read a column of finite numbers, without gaps."""
     codes, vocabulary = read_continuous(column, what=what)
-    return np.asarray(vocabulary.values[codes])
+    return vocabulary.values[codes]
 
 
 def read_weight_beside(

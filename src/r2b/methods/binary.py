@@ -62,7 +62,7 @@ class GroupedRows:
 
     def means(self, values: Floats) -> Floats:
         """Return the group means (n_groups, L) of values (n, L) in this order."""
-        return np.asarray(np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0))
+        return np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0)
 
     def overall(self, values: Floats) -> Floats:
         """Return the mean over all rows (L,) of values (n, L) in this order."""
@@ -96,7 +96,7 @@ def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
 def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
     """Divide rows by their sums; a row that adds up to 0 is replaced."""
     total = rows.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise))
+    return np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise)
 
 
 def pinned_thresholds(
@@ -294,4 +294,4 @@ def _polished(
     step = gamma * (rows.means(h) - wanted) / np.where(moving > 0, moving, 1.0)
     better = found + np.where((found != 0) & (moving > 0), step, 0.0)
     # A step that would cross 0 is rounding about a group that needs no price.
-    return np.asarray(np.where(np.sign(better) == np.sign(found), better, found))
+    return np.where(np.sign(better) == np.sign(found), better, found)

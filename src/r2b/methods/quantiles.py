@@ -100,7 +100,7 @@ class RankCdf:
         """
         # Sums of weights carry rounding, and a rank that equals a share must not slip over it.
         place = np.searchsorted(self.below[1:], u - 1e-12)
-        return np.asarray(self.values[np.minimum(place, len(self.values) - 1)])
+        return self.values[np.minimum(place, len(self.values) - 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +141,7 @@ class NumericRepair:
         """Return the median over groups of their quantiles at ``u``: for two groups the average."""
         if self.grid is not None:
             return np.interp(u, np.linspace(0, 1, len(self.grid)), self.grid)
-        return np.asarray(
-            np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0)
-        )
+        return np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0)
 
     def apply(self, values: Floats, codes: Array, *, amount: float, seed: list[int]) -> Floats:
         """Move values towards the shared distribution."""
@@ -155,7 +153,7 @@ class NumericRepair:
             moved[rows] = self.shared(
                 group.ranks(values[rows], np.random.default_rng([*seed, code]))
             )
-        return np.asarray(moved if amount == 1 else (1 - amount) * values + amount * moved)
+        return moved if amount == 1 else (1 - amount) * values + amount * moved
 
 
 @dataclass(frozen=True, eq=False)

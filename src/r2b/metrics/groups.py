@@ -147,7 +147,7 @@ class CellFamily:
         """Add up the values of some cells by group."""
         parts, values = self.parts[cells], values[cells]
         if parts.ndim == 2:
-            return np.asarray(parts.T @ values)
+            return parts.T @ values
         added = np.zeros((len(self.groups), values.shape[1]))
         np.add.at(added, parts, values)
         return added
