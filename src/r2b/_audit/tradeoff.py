@@ -430,7 +430,7 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
         """Return prices between those of both sides; None where prices do not tell the answer."""
         if dear.fair.table is not None:
             return None
-        return np.asarray((1 - part) * dear.fair.prices + part * cheap.fair.prices)
+        return (1 - part) * dear.fair.prices + part * cheap.fair.prices
 
     dear = tried(0.0)
     if dear.over <= 0:

@@ -48,7 +48,7 @@ class Outcomes:
 
     def shares(self, of_classes: Floats) -> Floats:
         """Return the shares of outcomes from those of classes, in the last axis."""
-        return np.asarray(of_classes @ self.matrix.T)
+        return of_classes @ self.matrix.T
 
     @property
     def steps(self) -> float:

@@ -78,7 +78,7 @@ class Comparison:
         Where right predictions are compared, the part with each true class, as a third axis.
         """
         if not self.n_right:
-            return np.asarray(codes @ self.counts)
+            return codes @ self.counts
         each = [codes[:, k :: self.n_right] @ self.counts[k :: self.n_right] for k in self.classes]
         return np.stack(each, axis=2)
 
@@ -210,7 +210,7 @@ class TrueGroups:
         known = np.eye(self.n_cells)[cells]
         known[cells < 0] = self.cell_share
         within = scores if self.by_class else np.ones((len(cells), 1))
-        return np.asarray((known[:, :, None] * within[:, None, :]).reshape(len(cells), -1))
+        return (known[:, :, None] * within[:, None, :]).reshape(len(cells), -1)
 
     def cells_of(self, sensitive_features: Any, control_features: Any, n_rows: int) -> Whole:
         """Read the cells of new rows.

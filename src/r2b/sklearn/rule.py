@@ -244,7 +244,7 @@ def fit_prices(
 
 def _shrunk(offsets: Floats, variance: Floats) -> Floats:
     kept = 1.0 - variance / np.maximum(offsets**2, np.finfo(float).tiny)
-    return np.asarray(np.maximum(kept, 0.0) * offsets)
+    return np.maximum(kept, 0.0) * offsets
 
 
 def _bands(
