@@ -127,12 +127,12 @@ def reweighed(
         refuse_other_number("max_weight", max_weight, remedy, lambda most: most >= 1)
     largest = math.inf if max_weight is None else float(max_weight)
     task = _task_of(data, request, largest, representation)
-    found = _solve(task, request, settings)
+    found = _solve(task, settings)
     rule = WeightRule(data.schema, task.families, frozen(found.prices), largest)
     certificate = certify(task.oracle, task.parity, found.prices)
     status = final_status(found, certificate, settings.tol)
     if not status.ok:
-        _refuse_infeasible(task, request)
+        _refuse_infeasible(task)
         warn_unsolved(status, found.residual)
     weights = RowWeights(rule, status, certificate, found.residual, tuple(found.history), data)
     _warn_of_lost(weights)
@@ -191,7 +191,7 @@ def _task_of(
     return _Task(oracle, families, whole, list(compared))
 
 
-def _solve(task: _Task, request: Request, settings: Settings) -> Outcome:
+def _solve(task: _Task, settings: Settings) -> Outcome:
     parity, curvature = task.parity, CURVATURE
     if parity.design is None:  # means move more where a group is to weigh less than it does
         curvature *= float((parity.cell_share / parity.share).max())
@@ -201,7 +201,7 @@ def _solve(task: _Task, request: Request, settings: Settings) -> Outcome:
     first = Stage(newton, settings.tol, min(settings.max_iter, SETTINGS.newton_steps))
     outcome = run([first], start, limits)
     if outcome.status is Status.STALLED:
-        _refuse_infeasible(task, request)
+        _refuse_infeasible(task)
         if len(task.oracle.block) <= LARGEST:
             outcome.prices = interior_prices(task.oracle, parity)
         outcome = run([Stage(newton, settings.tol, settings.max_iter)], outcome.prices, limits)
@@ -211,7 +211,7 @@ def _solve(task: _Task, request: Request, settings: Settings) -> Outcome:
     return outcome
 
 
-def _refuse_infeasible(task: _Task, request: Request) -> None:
+def _refuse_infeasible(task: _Task) -> None:
     """Refuse a problem without a solution, and say what would make one."""
     oracle, parity = task.oracle, task.parity
     missed = least_missed(oracle, parity)
