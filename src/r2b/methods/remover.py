@@ -195,26 +195,23 @@ class DPRemover:
 
     def _move(self, column: Column, what: str, place: int, groups: Cells, seed: int) -> Any:
         feature = self._fitted[place]
+        known = feature.vocabulary
+        if known is not None:
+            values = known.encode(column, what=what)
+        elif _holds_numbers(column, what):
+            values = read_numbers(column, what)
+        else:
+            problem = f"In {what}, values are not numbers, but numbers were fitted."
+            raise MixedTypeError(problem, remedy="Pass numbers.", column=what)
         # Seeded by column, so that the random ranks of different columns are independent of each
         # other.
-        seeds = [seed, place]
-        if isinstance(feature.repair, CategoryRepair):
-            known = feature.vocabulary
-            assert known is not None
-            codes = feature.repair.apply(
-                known.encode(column, what=what), groups.codes, amount=self.amount, seed=seeds
-            )
-            like = known if known.library == column.library else known.like(column)
-            return nw.to_native(like.decode(codes), pass_through=True)
-        if not _holds_numbers(column, what):
-            raise MixedTypeError(
-                f"In {what}, values are not numbers, but numbers were fitted.",
-                remedy="Pass numbers.",
-                column=what,
-            )
-        return feature.repair.apply(
-            read_numbers(column, what), groups.codes, amount=float(self.amount), seed=seeds
+        moved = feature.repair.apply(
+            values, groups.codes, amount=float(self.amount), seed=[seed, place]
         )
+        if known is None:
+            return moved
+        like = known if known.library == column.library else known.like(column)
+        return nw.to_native(like.decode(moved), pass_through=True)
 
 
 def _table(X: Any) -> Frame:

@@ -846,17 +846,16 @@ def read_predictions(
     )
     if truth is not None:
         refuse_other_index(("y_true", truth.index), ("sensitive_features", data.index))
-    table = PredictionTable(asked, data, np.empty(0), own, add_up=not multilabel)
-    if outcomes is not None:
-        known = labels.vocabulary
-        if isinstance(outcomes, str) and outcomes == "ordinal" and classes is not None:
-            outcomes = {outcomes: list(classes)}
-        return replace(table, outcomes=read_outcomes(outcomes, known.values.tolist(), known))
-    if true is None or asked.rows == "all":
-        return table
-    crossed = replace(data, cells=with_true_classes(data.cells, *true))
-    place = None if positive is None else names.index(positive)
-    return replace(table, data=crossed, true_classes=true[1].values, positive=place)
+    if isinstance(outcomes, str) and outcomes == "ordinal" and classes is not None:
+        outcomes = {outcomes: list(classes)}
+    known = labels.vocabulary
+    compared = read_outcomes(outcomes, known.values.tolist(), known)
+    true_classes, place = np.empty(0), None
+    if true is not None and asked.rows != "all":
+        data = replace(data, cells=with_true_classes(data.cells, *true))
+        true_classes = true[1].values
+        place = None if positive is None else names.index(positive)
+    return PredictionTable(asked, data, true_classes, own, place, compared, not multilabel)
 
 
 def _right(labels: Labels, truth: Array, own: list[int]) -> Labels:
