@@ -81,9 +81,11 @@ def _price_at(score: Floats, share: Floats, target: float) -> float:
         return float(share @ transform_scores(score, mu)) - target
 
     own = excess(0.0) + target
+    if own == target:
+        return 0.0
     far = own / target if own > target else (own - 1) / (1 - target)
-    if own == target or excess(far) * (own - target) >= 0:
-        return 0.0 if own == target else far
+    if excess(far) * (own - target) >= 0:
+        return far
     return float(brentq(excess, 0.0, far, xtol=1e-300, rtol=4 * _ROUNDING))
 
 

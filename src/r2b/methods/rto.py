@@ -39,8 +39,6 @@ from r2b.methods.binary import (
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]
 
-_LEAST_SCORE = {"unit": 0.0, "signed": -1.0}
-
 
 @dataclass(frozen=True)
 class Descent:
@@ -266,7 +264,7 @@ class RTO(Shown):
         column = column_of(scores, what="scores")
         weight = read_weight_beside(sample_weight, "scores", column, groups)
         f = read_numbers(column, "scores")
-        low = _LEAST_SCORE[self.score_range]
+        low = 0.0 if self.score_range == "unit" else -1.0
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
         if len(wrong):
             row = int(wrong[0])

@@ -79,10 +79,8 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
     # Stakes are set anew 512 times; twice as many narrow the bound by 1 to 2 %.
     n_rows, step = len(differences), -(-len(differences) // 512)
     # Stakes for deltas above 0.99 are those of 0.99: products stay numbers.
-    lacking, largest = (
-        np.full(candidates.shape, -log(alpha)),
-        1 / (1 - np.minimum(candidates, 0.99)),
-    )
+    lacking = np.full(candidates.shape, -log(alpha))
+    largest = 1 / (1 - np.minimum(candidates, 0.99))
     total, squares = np.zeros(len(candidates)), np.zeros(len(candidates))
     for start in range(0, n_rows, step):
         here = differences[start : start + step]

@@ -346,11 +346,14 @@ def _read_pair(
     infinite = ~np.isfinite(matrix)
     if infinite.any():
         row, col = map(int, np.argwhere(infinite)[0])
-        facts: dict[str, Any] = {"row": row, "column": col, "value": float(matrix[row, col])}
-        problem = (
-            f"In scores, row {row} has {facts['value']!r} in column {col}, which is not finite"
+        value = float(matrix[row, col])
+        raise InputError(
+            f"In scores, row {row} has {value!r} in column {col}, which is not finite.",
+            remedy="Correct or drop this row.",
+            row=row,
+            column=col,
+            value=value,
         )
-        raise InputError(f"{problem}.", remedy="Correct or drop this row.", **facts)
     return labels, matrix, index
 
 
