@@ -94,20 +94,15 @@ class Record:
     command: str = ""
     realised: dict[str, Any] | None = None
 
-    def content(self, fair: FairLabels) -> dict[str, Any]:
-        """Return everything that ``FairLabels.save`` writes, and this record."""
-        own = {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}
-        return {**fair.to_json(), "file": own}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as plain values that strict JSON can hold."""
+    def content(self, fair: FairLabels, by: str = r2b.__version__) -> dict[str, Any]:
+        """Return everything that ``FairLabels.save`` writes, and this record, made by a release."""
         # The names of classes need not be text, so that numbers by class are pairs.
         options = {
             name: list(value.items()) if isinstance(value, dict) else value
             for name, value in self.options.items()
         }
-        plain: dict[str, Any] = json_value({**vars(self), "options": options})
-        return plain
+        own = {"version": VERSION, "r2b": by, **json_value({**vars(self), "options": options})}
+        return {**fair.to_json(), "file": own}
 
 
 def encoded(content: dict[str, Any]) -> bytes:
@@ -202,7 +197,7 @@ def read_records(path: str) -> dict[Any, tuple[FairLabels, Record]]:
 
 def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
     fair = solution_of(content, path)
-    stored = content.pop("file", None)
+    stored = content.get("file")
     if not isinstance(stored, dict):
         remedy = "Pass the file that r2b debias wrote beside its output."
         raise FileFormatError(
@@ -212,21 +207,19 @@ def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
         record = _record_of(stored, fair)
         # What is read must be all that is there, in every part: no number that is taken for
         # another, no name that is passed over.
-        own = {"version": VERSION, "r2b": str(stored["r2b"]), **record.to_json()}
-        _refuse_other(content | {"file": stored}, fair.to_json() | {"file": own})
+        written = record.content(fair, str(stored["r2b"]))
+        both = (
+            {(name, json.dumps(each[name], sort_keys=True)) for name in each}
+            for each in (content, written)
+        )
+        wrong = set.symmetric_difference(*both)
+        if wrong:
+            raise ValueError(f"{min(wrong)[0]} is not as it would be written")
         return fair, record
     except UNREADABLE as cause:
         problem = f"{path} cannot be followed: {in_words(cause)}."
         remedy = "Pass the file that r2b debias wrote beside its output, as it wrote it."
         raise FileFormatError(problem, remedy=remedy, path=path, damaged=True) from cause
-
-
-def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
-    """Refuse what is not spelled as it would be written."""
-    both = ({(n, json.dumps(each[n], sort_keys=True)) for n in each} for each in (said, read))
-    wrong = set.symmetric_difference(*both)
-    if wrong:
-        raise ValueError(f"{min(wrong)[0]} is not as it would be written")
 
 
 def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
