@@ -41,7 +41,7 @@ class ColumnRoles:
     membership : tuple of (str, tuple of str)
         Uncertain sensitive attributes: the name of each, and one column of probabilities per group.
     settings : tuple of (str, ContinuousSettings)
-        How continuous attributes enter; by default those that are not named.
+        How continuous attributes enter, where it is not by default.
     """
 
     label: tuple[str, ...]
@@ -162,9 +162,11 @@ def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:
     for name, each in several:
         if isinstance(each, Continuous):
             (column,) = names_of(each.values, argument)
-            how = (column, ContinuousSettings(each.basis, each.knots))
+            settings = ContinuousSettings(each.basis, each.knots)
+            # the certificate of an output has no settings, which then are those by default
+            own = () if settings == ContinuousSettings() else ((column, settings),)
             roles = replace(
-                roles, continuous=(*roles.continuous, column), settings=(*roles.settings, how)
+                roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own)
             )
         elif isinstance(each, Membership):
             if each.partial:
