@@ -72,7 +72,9 @@ class Staged:
 
 
 class AtomicWriter:
-    """Several files that appear together at :meth:`commit`; without it nothing is left behind.
+    """Several files that appear together at :meth:`commit`, which is the last call.
+
+    Without it nothing is left behind.
 
     Parameters
     ----------
@@ -163,10 +165,10 @@ class AtomicWriter:
         if is_device(target):
             target.write_bytes(content)
             return
-        self._written.append(_stage(path))
-        (place,) = self._written[-1].places
+        staged = _stage(path)
+        self._written.append(staged)
         try:
-            with open(place, "xb") as file:
+            with open(staged.places[0], "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -180,8 +182,7 @@ class AtomicWriter:
         certificate of an old table goes before the new table comes, and its own comes last.
         """
         tables, about = self._reserved, self._written
-        self._written, self._reserved = [*tables, *about], []
-        for staged in self._written:
+        for staged in [*tables, *about]:
             self._restrict(staged)
             if not self.force and staged.target.exists():
                 raise taken_name(staged.target)
@@ -201,10 +202,8 @@ class AtomicWriter:
             raise
         for staged in about:
             self._land(staged)
-        for folder in {staged.target.parent for staged in self._written}:
+        for folder in {staged.target.parent for staged in [*tables, *about]}:
             _sync_folder(folder)
-        while self._written:
-            self._written.pop().discard()
 
     def _land(self, staged: Staged) -> None:
         if staged.names is None:
@@ -270,12 +269,11 @@ class AtomicWriter:
 
 def _exchanged(one: Path, other: Path) -> bool:
     """Swap the names of two folders in one step; return False where the system cannot."""
-    try:
+    with contextlib.suppress(AttributeError, OSError, TypeError):
         # of Linux: -100 is the current folder (AT_FDCWD), 2 exchanges names (RENAME_EXCHANGE)
         found = ctypes.CDLL(None).renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
         return bool(found == 0)
-    except (AttributeError, OSError, TypeError):
-        return False
+    return False
 
 
 def _sync_folder(folder: Path) -> None:

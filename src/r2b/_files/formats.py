@@ -103,7 +103,13 @@ def format_named(name: str) -> Format:
     """
     found = format_of(name) if "/" not in name else None
     if found is None or len(name.split(".")) > 2:
-        raise _refusal(f"There is no format {name!r}.", name)
+        raise ParameterError(
+            f"There is no format {name!r}.",
+            remedy=f"Say which it is with `format`: {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, "
+            "with .gz, .bz2, .xz or .zst after it where it is compressed.",
+            code="unknown-format",
+            name=name,
+        )
     return found
 
 
@@ -188,15 +194,6 @@ def seen_instead(content: bytes, shape: Format) -> tuple[str, str] | None:
     return None
 
 
-def _refusal(problem: str, name: str) -> ParameterError:
-    known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-    remedy = (
-        f"Say which it is with `format`: {known}, with .gz, .bz2, .xz or .zst after it where it is "
-        "compressed."
-    )
-    return ParameterError(problem, remedy=remedy, code="unknown-format", name=name)
-
-
 def compression_seen(head: bytes) -> str:
     """Tell how a stream is compressed from its first bytes; empty where it is not.
 
@@ -228,7 +225,8 @@ def kind_seen(content: bytes) -> str:
 MOST_UNPACKED = 2_000_000_000
 """Bytes that a file may grow to when it is read into memory."""
 
-_most = ContextVar("most_unpacked", default=MOST_UNPACKED)
+most_unpacked = ContextVar("most_unpacked", default=MOST_UNPACKED)
+"""The limit that holds here, in bytes."""
 
 
 @contextmanager
@@ -243,19 +241,14 @@ def unpacked_within(most: int) -> Iterator[None]:
     Examples
     --------
     >>> with unpacked_within(1000):
-    ...     most_unpacked()
+    ...     most_unpacked.get()
     1000
     """
-    token = _most.set(most)
+    token = most_unpacked.set(most)
     try:
         yield
     finally:
-        _most.reset(token)
-
-
-def most_unpacked() -> int:
-    """Return the limit that holds here, in bytes."""
-    return _most.get()
+        most_unpacked.reset(token)
 
 
 def opened(file: str | BinaryIO, compression: str) -> BinaryIO:

@@ -128,12 +128,7 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
         return (header_of(list(columns), format) + lines_of(columns, format)).encode()
     arrow, sink = pyarrow(), io.BytesIO()
     try:
-        table = arrow.table(
-            {
-                name: values if hasattr(values, "type") else arrow.array(values)
-                for name, values in columns.items()
-            }
-        )
+        table = arrow.table(dict(columns))
     except (arrow.ArrowException, OverflowError) as cause:
         raise InputError(
             "A column holds values of several types, which Arrow cannot hold in one column: "
@@ -177,7 +172,7 @@ def refuse_growth(name: str, packed: int, size: int) -> None:
     >>> with unpacked_within(10_000_000):
     ...     refuse_growth("people.csv.zst", 2_000_000, 8_000_000)
     """
-    most = most_unpacked()
+    most = most_unpacked.get()
     if size > most:
         raise FileTooLargeError(
             f"{name} has {megabytes(packed)} and grows to {megabytes(size)} or more when it is "
@@ -216,7 +211,7 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
     try:
         with opened(io.BytesIO(content), compression) as stream:
             # Part by part: what grows beyond the limit is never held.
-            while part := stream.read(min(1 << 24, most_unpacked() + 1 - total)):
+            while part := stream.read(min(1 << 24, most_unpacked.get() + 1 - total)):
                 parts.append(part)
                 total += len(part)
                 refuse_growth(name, len(content), total)

@@ -124,7 +124,7 @@ def _sheet(book: Any, name: str, wanted: str | None) -> Any:
 
 def _names(sheet: Any, name: str) -> list[str]:
     first = next(iter(sheet.rows), ())
-    names = ["" if cell.value is None else field_text(cell.value, "name", 0) for cell in first]
+    names = [field_text(cell.value, "name", 0) for cell in first]
     while names and first[len(names) - 1].value is None:
         del names[-1]
     empty = [place for place in range(len(names)) if first[place].value is None]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from r2b._files.arrow import pyarrow
@@ -24,13 +24,8 @@ from r2b._files.formats import (
     refuse_foreign,
 )
 from r2b._files.paths import is_device, local_path, refused_path
-from r2b.engines.batch import plain_type
 from r2b.engines.spool import copied
-from r2b.engines.tally import same_values
-from r2b.errors import InputError, ParameterError
-
-if TYPE_CHECKING:
-    from r2b.engines.files.reading import Stored
+from r2b.errors import ParameterError
 
 STANDARD = "-"
 
@@ -362,50 +357,3 @@ def _is_whole(text: str) -> bool:
         return str(int(text)) == text and abs(int(text)) < 2**63
     except ValueError:
         return False
-
-
-def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
-    """Refuse files whose columns are not those of the first, however text is laid out."""
-    first = files[0]
-    mine = {each.name: each.type for each in first.schema}
-    for other in files[1:]:
-        others = {each.name: each.type for each in other.schema}
-        one, two = first.part.name, other.part.name
-        for name in [*mine, *others]:
-            if name not in others:
-                problem = f"{two} has no column {name!r}, which {one} has."
-            elif name not in mine:
-                problem = f"{two} has a column {name!r}, which {one} has not."
-            elif not same_values(mine[name], others[name]):
-                problem = (
-                    f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
-                )
-            else:
-                continue
-            remedy = "Give all files the same columns, or read those that belong together"
-            if shape.kind != "arrow":
-                reader = "read_csv" if shape.is_text else "read_parquet"
-                remedy += (
-                    "; or let DuckDB make one table of them, and scan its relation: "
-                    f"FROM {reader}('...', union_by_name=true)"
-                )
-            facts = {"column": name, "path": other.part.path, "first": first.part.path}
-            raise InputError(problem, remedy=f"{remedy}.", **facts)
-
-
-def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
-    """Return the columns that files lay out in different ways, and a type for all of them."""
-    arrow, times = pyarrow(), Counter(files[0].schema.names)
-    found: dict[str, Any] = {}
-    for column in files[0].schema:
-        if times[column.name] > 1 or all(
-            file.schema.field(column.name).type == column.type for file in files
-        ):
-            continue
-        kind = plain_type(column.type)
-        if "string" in str(kind):
-            kind = arrow.large_string()
-        elif "binary" in str(kind):
-            kind = arrow.large_binary()
-        found[column.name] = kind
-    return found

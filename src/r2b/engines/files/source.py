@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,27 +18,27 @@ from r2b._data.compute import release_memory, work_ahead
 from r2b._data.numbers import refuse_other_number
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.atomic import AtomicWriter
-from r2b._files.formats import opened, seen_instead
+from r2b._files.formats import Format, opened, seen_instead
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
-from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
+from r2b.engines.batch import (
+    PIECE_ENTRIES,
+    PIECE_ROWS,
+    Batch,
+    evened,
+    numbers_of,
+    plain_type,
+)
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
-from r2b.engines.files.listing import (
-    Listing,
-    Part,
-    key_values,
-    list_files,
-    refuse_other_columns,
-    uneven_columns,
-)
+from r2b.engines.files.listing import Listing, Part, key_values, list_files
 from r2b.engines.files.reading import ReadJob, ReadOptions, Stored, Wanted, reading
 from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, beside
 from r2b.engines.spool import ELSEWHERE, copied, keeping
-from r2b.engines.tally import Tally
+from r2b.engines.tally import Tally, same_values
 from r2b.errors import (
     DamagedFileError,
     EmptyError,
@@ -220,7 +221,7 @@ class FileSource(Source):
                 raise ParameterError(problem, remedy=remedy, **{option: given})
         options = ReadOptions(shape, delimiter, na, encoding, sheet)
         files = tuple(_open_stored(part, options, scratch) for part in listing.parts)
-        refuse_other_columns(files, shape)
+        _refuse_other_columns(files, shape)
         keys, first = key_values(listing.parts), listing.parts[0]
         for name in keys:
             if name in files[0].schema.names:
@@ -298,9 +299,9 @@ class FileSource(Source):
         FileTooLargeError
             They grow beyond the limit of :mod:`r2b._files.formats`.
         """
-        kinds, records, total = uneven_columns(self.files), [], 0
+        records, total = [], 0
         for batch in self.batches(names):
-            records.append(evened(batch, kinds).record)
+            records.append(batch.record)
             total += unfolded_bytes(records[-1])
             refuse_growth(self.name, self.n_bytes, total)
         if not records:
@@ -324,12 +325,15 @@ class FileSource(Source):
     ) -> Iterator[Any]:
         """Run work on every batch, in several threads; results come in the order of the batches.
 
-        Where ``coded`` is true, text may come as a dictionary, which is faster to count.
+        Where ``coded`` is true, text may come as a dictionary, which is faster to count; else all
+        batches have the same types.
         """
         names = None if columns is None else list(dict.fromkeys(columns))
+        kinds = {} if coded else self._even_types()
 
         def results(number: int, job: ReadJob) -> list[Any]:
-            return [work(self.completed(each, names, number)) for each in job.read() if len(each)]
+            batches = (self.completed(each, names, number) for each in job.read() if len(each))
+            return [work(evened(batch, kinds)) for batch in batches]
 
         wanted = Wanted(names, names or () if coded else (), most_rows)
         for _, found in self.passed(wanted, results):
@@ -384,6 +388,20 @@ class FileSource(Source):
                 record = record.append_column(name, pyarrow().repeat(value, len(batch)))
         return replace(batch, record=record)
 
+    def _even_types(self) -> dict[str, Any]:
+        """Return a type for each column that files lay out in different ways."""
+        arrow, times = pyarrow(), Counter(self.names)
+        found: dict[str, Any] = {}
+        for name, kind in zip(self.files[0].schema.names, self.files[0].schema.types, strict=True):
+            if times[name] > 1 or name in self.numbers:
+                continue
+            if any(file.schema.field(name).type != kind for file in self.files):
+                plain = plain_type(kind)
+                text, binary = "string" in str(plain), "binary" in str(plain)
+                large = arrow.large_string() if text else arrow.large_binary()
+                found[name] = large if text or binary else plain
+        return found
+
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
         delimited = self.listing.format.kind in ("csv", "tsv")
         table = "" if self.listing.many else f"{self.name}, "
@@ -430,11 +448,9 @@ class FileSource(Source):
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Return an iterator of Arrow batches: all columns, then the new ones."""
         source = self.with_numbers(relabel.decode.roles.numbers)
-        kinds = uneven_columns(self.files)
 
         def made(batch: Batch) -> Any:
-            even = evened(batch, kinds)
-            return beside(even.record, relabel(even))
+            return beside(batch.record, relabel(batch))
 
         return source.run(None, made, coded=False, most_rows=relabel.rows_at_once)
 
@@ -498,3 +514,32 @@ def _open_stored(part: Part, options: ReadOptions, scratch: str | None) -> Store
             raise
         problem = f"{part.name} cannot be read as {shape}. {seen[0]}."
         raise error.changed(problem=problem, remedy=seen[1]) from error
+
+
+def _refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
+    """Refuse files whose columns are not those of the first, however text is laid out."""
+    first = files[0]
+    mine = {each.name: each.type for each in first.schema}
+    for other in files[1:]:
+        others = {each.name: each.type for each in other.schema}
+        one, two = first.part.name, other.part.name
+        for name in [*mine, *others]:
+            if name not in others:
+                problem = f"{two} has no column {name!r}, which {one} has."
+            elif name not in mine:
+                problem = f"{two} has a column {name!r}, which {one} has not."
+            elif not same_values(mine[name], others[name]):
+                problem = (
+                    f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
+                )
+            else:
+                continue
+            remedy = "Give all files the same columns, or read those that belong together"
+            if shape.kind != "arrow":
+                reader = "read_csv" if shape.is_text else "read_parquet"
+                remedy += (
+                    "; or let DuckDB make one table of them, and scan its relation: "
+                    f"FROM {reader}('...', union_by_name=true)"
+                )
+            facts = {"column": name, "path": other.part.path, "first": first.part.path}
+            raise InputError(problem, remedy=f"{remedy}.", **facts)
