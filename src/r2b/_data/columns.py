@@ -221,8 +221,14 @@ class Column:
         if self.library == "list":
             return _missing_objects(values)
         if not isinstance(values, np.ndarray):
-            if libraries.get_pyarrow().types.is_dictionary(values.type):
-                values = values.cast(values.type.value_type)  # a dictionary can hold a null itself
+            pyarrow = libraries.get_pyarrow()
+            if pyarrow.types.is_dictionary(values.type):  # which can hold a null itself
+                parts = [
+                    part.dictionary.is_null(nan_is_null=True).take(part.indices)
+                    for part in getattr(values, "chunks", [values])
+                ]
+                values = pyarrow.chunked_array(parts, pyarrow.bool_()).fill_null(True)
+                return np.asarray(values, dtype=bool)
             return np.asarray(values.is_null(nan_is_null=True), dtype=bool)
         mask, array = np.zeros(len(values), dtype=bool), np.asarray(values)
         if isinstance(values, np.ma.MaskedArray):

@@ -256,8 +256,11 @@ class Proof:
         Parameters
         ----------
         parity : Parity
+            What is asked.
         means, before : ndarray of shape (n_groups, n_outcomes)
+            Means of groups now, and of what came in.
         objective : float
+            The value reached.
         gap : float
             By how much other answers may be better.
         scale : float
