@@ -100,6 +100,11 @@ class Layout:
         )
 
     @property
+    def is_categorical(self) -> bool:
+        """Whether every attribute is one of categories."""
+        return set(self.kinds) == {CATEGORICAL}
+
+    @property
     def n_cells(self) -> int:
         """The number of cells, R."""
         return len(self.table)
@@ -170,7 +175,7 @@ class Layout:
         }
         if self.n_control:
             stored["n_control"] = self.n_control
-        if set(self.kinds) != {CATEGORICAL}:
+        if not self.is_categorical:
             stored["kinds"] = list(self.kinds)
             stored["settings"] = [settings and settings.to_json() for settings in self.settings]
         return stored

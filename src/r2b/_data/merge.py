@@ -24,7 +24,6 @@ from r2b._data.arrays import (
     new_part,
     smallest_unsigned,
 )
-from r2b._data.attributes import CATEGORICAL
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
 
@@ -194,7 +193,7 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
 
 def _merge_classes(dataset: Dataset) -> Rows:
     n_classes, n_pairs = dataset.n_classes, dataset.n_cells * dataset.n_classes
-    if n_pairs > 2 * dataset.n_rows and set(dataset.cells.kinds) != {CATEGORICAL}:
+    if n_pairs > 2 * dataset.n_rows and not dataset.cells.is_categorical:
         # a table of all pairs would be longer than the rows
         pairs, place = np.unique(joint_codes(dataset), return_inverse=True)
         weights = (

@@ -360,8 +360,8 @@ def factorize(column: Column, gaps: Array, *, what: str) -> tuple[Array, Array]:
         elif not isinstance(array, np.ndarray):
             codes, values = _of_arrow(array.filter(~gaps) if some else array, what)
         elif array.dtype.kind in "OT":
-            codes, distinct, _ = encode_objects(array, gaps, what=what)
-            values = as_objects(distinct).astype(array.dtype)
+            codes, distinct = encode_objects(array, gaps, what=what)
+            values = distinct.astype(array.dtype)
         else:
             codes, values = of_numpy(array[~gaps] if some else array, what)
     return (with_missing(codes, gaps, len(values)) if some else codes), values
@@ -391,8 +391,8 @@ def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
     if array.type.ordered:
         return codes, values
     # in ascending order; some may be equal
-    rank, distinct, _ = encode_objects(values, what=what)
-    return rank[codes], as_objects(distinct).astype(values.dtype)
+    rank, distinct = encode_objects(values, what=what)
+    return rank[codes], distinct.astype(values.dtype)
 
 
 def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
@@ -413,8 +413,7 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         codes, values = _of_arrow(pyarrow.array(native, type=arrow_type), what)
         return codes, values.astype(array.dtype)
     if kind == "O":
-        codes, distinct, _ = encode_objects(array, what=what)
-        return codes, as_objects(distinct)
+        return encode_objects(array, what=what)
     raise name_error(what, f"have the dtype {array.dtype}", dtype=str(array.dtype))
 
 
@@ -441,20 +440,21 @@ _DTYPE_KINDS = {
 
 
 def _of_list(rows: Any, gaps: Array, what: str) -> tuple[Array, Array]:
-    codes, distinct, family = encode_objects(rows, gaps, what=what)
+    codes, distinct = encode_objects(rows, gaps, what=what)
+    family = family_of(type(distinct[0]))
     # NumPy drops zeros at the end of text, which would make two classes of one name.
     if family in _DTYPE_KINDS and not (family == "str" and any(v.endswith("\0") for v in distinct)):
-        typed = np.array(distinct)
+        typed = np.array(distinct.tolist())
         # NumPy makes floats or objects of integers that are too large, and of Python's dates
         if typed.dtype.kind in _DTYPE_KINDS[family]:
             return codes, typed
-    return codes, as_objects(distinct)
+    return codes, distinct
 
 
 def encode_objects(
     values: Sequence[Any] | Array, gaps: Array | None = None, *, what: str
-) -> tuple[Array, list[Any], str]:
-    """Return codes, sorted distinct values and the family of a column of Python objects.
+) -> tuple[Array, Array]:
+    """Return codes and sorted distinct values of a column of Python objects.
 
     Parameters
     ----------
@@ -469,9 +469,8 @@ def encode_objects(
     -------
     codes : ndarray
         Of the rows that are not left out.
-    distinct : list
+    distinct : ndarray of objects
         Plain Python values, ascending.
-    family : str
 
     Raises
     ------
@@ -480,7 +479,7 @@ def encode_objects(
     Examples
     --------
     >>> encode_objects(["b", "a", "b"], what="y")
-    (array([1, 0, 1], dtype=uint8), ['a', 'b'], 'str')
+    (array([1, 0, 1], dtype=uint8), array(['a', 'b'], dtype=object))
     """
     plain = values.tolist() if isinstance(values, np.ndarray) else values
     if gaps is not None and gaps.any():
@@ -504,7 +503,7 @@ def encode_objects(
     dtype = smallest_unsigned(len(ordered))
     codes = np.fromiter(map(place.__getitem__, plain), dtype=dtype, count=len(plain))
     scalars = (np.str_, np.number, np.bool_)
-    return codes, [v.item() if isinstance(v, scalars) else v for v in ordered], family
+    return codes, as_objects([v.item() if isinstance(v, scalars) else v for v in ordered])
 
 
 def name_error(what: str, found: str, **facts: Any) -> InputError:

@@ -234,7 +234,7 @@ class FairRows:
         data, n_classes = self.dataset, self.response.n_classes
         if self.response.keeps_all and not data.labels.is_soft:
             return data.labels.array
-        categorical = set(data.cells.kinds) == {CATEGORICAL}
+        categorical = data.cells.is_categorical
         if categorical and not data.labels.is_soft and data.weight is None:
             return self._round_counts(draws, seed)
         order = np.argsort(draws, kind="stable") if keyed else np.arange(data.n_rows)

@@ -15,7 +15,7 @@ import numpy as np
 from r2b._constraints.families.fitted import Crossings
 from r2b._data import Cells, Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, as_objects, cross
-from r2b._data.attributes import CATEGORICAL, fitted_attributes
+from r2b._data.attributes import fitted_attributes
 from r2b._data.cells import Layout
 from r2b._data.columns import Column, column_of
 from r2b._data.values import type_word
@@ -118,7 +118,7 @@ def widened(
            [0.33333333, 0.66666667]])
     """
     schema, rule = fair.schema, fair.rule
-    if set(schema.kinds) != {CATEGORICAL}:
+    if not schema.is_categorical:
         raise ParameterError(
             "The prices were found with a continuous or uncertain attribute, whose groups have no "
             "distribution overall.",

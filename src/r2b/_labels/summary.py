@@ -204,7 +204,7 @@ def has_flows(fair: FairLabels) -> bool:
     A row of probabilities has no old class, and a row of uncertain group or with a number for an
     attribute is a cell of its own.
     """
-    return set(fair.schema.kinds) == {CATEGORICAL} and not fair.schema.is_soft
+    return fair.schema.is_categorical and not fair.schema.is_soft
 
 
 def no_rows() -> RowsUnavailableError:

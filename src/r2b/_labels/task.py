@@ -13,7 +13,6 @@ from r2b._constraints.families import Families, Request, resolve
 from r2b._constraints.parity import Parity, without_implied
 from r2b._data import Cells, Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
-from r2b._data.attributes import CATEGORICAL
 from r2b._data.by_class import read_costs
 from r2b._data.cells import Layout
 from r2b._data.compute import one_blas_thread, workers
@@ -269,7 +268,7 @@ def by_row(cells: Layout, n_rows: int) -> bool:
     So they do with uncertain or continuous attributes, where few rows share a cell: a table of
     cells would be no shorter than the rows.
     """
-    return set(cells.kinds) != {CATEGORICAL} and n_rows <= 16 * cells.n_cells
+    return not cells.is_categorical and n_rows <= 16 * cells.n_cells
 
 
 ROWS = ("sensitive_features", "control_features", "sample_weight")

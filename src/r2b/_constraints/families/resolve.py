@@ -31,7 +31,7 @@ from r2b._constraints.parity import (
     some_shares,
 )
 from r2b._data.arrays import SUM_ROUNDING, Floats, frozen
-from r2b._data.attributes import CATEGORICAL, CONTINUOUS, MEMBERSHIP
+from r2b._data.attributes import CONTINUOUS, MEMBERSHIP
 from r2b._data.basis import fit_basis
 from r2b._data.cells import Cells
 from r2b._data.merge import Rows
@@ -451,7 +451,7 @@ def _cells_are_groups(request: Request, groups: Cells, wanted: list[Family]) -> 
     )
     return (
         [family.names for family in wanted] == [groups.columns]
-        and set(groups.kinds) == {CATEGORICAL}
+        and groups.is_categorical
         and not groups.n_control
         and not left_out
         and request.min_group_size <= 0

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from r2b._data import Dataset
-from r2b._data.attributes import CATEGORICAL
 from r2b._data.values import one_of
 from r2b._labels import FairLabels
 from r2b._labels.rows import Form
@@ -274,7 +273,7 @@ def _refuse_names(words: Dialect, names: Sequence[str], known: Sequence[str]) ->
 def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> ColumnRoles:
     """Return the names of the columns: as given here, else those of the table that was solved."""
     schema = fair.schema
-    if schema.is_soft or set(schema.kinds) != {CATEGORICAL}:
+    if schema.is_soft or not schema.is_categorical:
         what = "probabilities" if schema.is_soft else "continuous or uncertain attributes"
         raise ParameterError(
             f"The labels were found from {what}, and follow from numbers of each row that no table "
