@@ -5,6 +5,7 @@ Which groups they form follows from the constraint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -142,10 +143,23 @@ class Layout:
         written = str(plain_value(vocabulary.values[code]))
         return written.removesuffix(".0") if self.kinds[column] == CONTINUOUS else written
 
+    def crossing_name(self, columns: Sequence[int], codes: Sequence[int]) -> str:
+        """Name a crossing of some attributes by its values."""
+        values = map(self.value_name, columns, codes)
+        named = zip((self.columns[j] for j in columns), values, strict=True)
+        return ", ".join(f"{name}={value}" if name else value for name, value in named)
+
+    def crossings(self, columns: Sequence[int]) -> tuple[Array, list[tuple[int, ...]]]:
+        """Return which crossing of some attributes each cell has, and the crossings in order."""
+        if not columns:
+            return np.zeros(self.n_cells, np.intp), [()]
+        sizes = [self.vocabularies[j].n_codes for j in columns]
+        codes, table = cross([self.table[:, j] for j in columns], sizes)
+        return codes, list(map(tuple, table.tolist()))
+
     @cached_property
     def names(self) -> Array:
         """The R names: the values of one attribute, or text such as ``"sex=f, race=b"``."""
-        codes = self.table.T.tolist()
         if len(self.columns) == 1:
             (vocabulary,) = self.vocabularies
             values = vocabulary.values
@@ -153,16 +167,11 @@ class Layout:
                 values = np.append(values, MISSING_NAME)
             elif vocabulary.has_missing:
                 values = as_objects([*map(plain_value, values), MISSING_NAME])
-            names = values[codes[0]]
+            names = values[self.table[:, 0]]
         else:
-            written = [
-                [
-                    f"{column}={self.value_name(j, code)}" if column else self.value_name(j, code)
-                    for code in codes[j]
-                ]
-                for j, column in enumerate(self.columns)
-            ]
-            names = np.array([", ".join(row) for row in zip(*written, strict=True)], dtype=np.str_)
+            every = range(len(self.columns))
+            named = [self.crossing_name(every, row) for row in self.table.tolist()]
+            names = np.array(named, dtype=np.str_)
         names.flags.writeable = False
         return np.asarray(names)
 
@@ -363,7 +372,7 @@ def read_known_cells(
     read = [_read_known_attribute(*each, known_crossings) for each in known]
     vocabularies = tuple(vocabulary for _, vocabulary in read)
     here, table = cross([codes for codes, _ in read], [each.n_codes for each in vocabularies])
-    layout = replace(Layout(*fitted.parts), vocabularies=vocabularies)
+    layout = replace(fitted, vocabularies=vocabularies)
     if not known_crossings:
         return Cells(*replace(layout, table=table).parts, codes=here)
     place = {tuple(row): cell for cell, row in enumerate(fitted.table.tolist())}

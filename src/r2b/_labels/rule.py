@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from r2b._constraints.families.fitted import Crossings
-from r2b._data import Cells, Dataset, Schema, Vocabulary
+from r2b._data import Cells, Dataset, Vocabulary
 from r2b._data.arrays import Array, Floats, as_objects, cross
 from r2b._data.attributes import fitted_attributes
 from r2b._data.cells import Layout
@@ -156,12 +156,11 @@ def widened(
     classes = (
         schema.classes if y is None else _extended(schema.classes, column_of(y, what="y"), "y")
     )
-    parts = replace(Layout(*schema.parts), vocabularies=vocabularies, table=table).parts
     channels = None if rule.table is None else rule.table[place]
     overall = np.array([_overall(fair, cell) for cell in known])
     return replace(
         rule,
-        schema=Schema(*parts, classes=classes, is_soft=schema.is_soft),
+        schema=replace(schema, vocabularies=vocabularies, table=table, classes=classes),
         unchanged=False,
         table=channels,
         base=rule,
@@ -186,8 +185,8 @@ def _extended(known: Any, column: Any, called: str) -> Vocabulary:
 
 def _shift(fair: FairLabels, cell: Array) -> Floats | None:
     """Return the shift of a new crossing of known values, or None where its groups are new too."""
-    layout = replace(Layout(*fair.schema.parts), table=cell[None, :].copy())
-    groups = Cells(*layout.parts, codes=np.zeros(1, np.uint8))
+    parts = replace(fair.schema, table=cell[None, :].copy()).parts
+    groups = Cells(*parts, codes=np.zeros(1, np.uint8))
     try:
         return np.asarray(fair.families.shifts(groups, fair.prices)[0])
     except UnseenError:

@@ -12,7 +12,6 @@ import numpy as np
 
 from r2b._constraints.epsilon import epsilon_per_class
 from r2b._constraints.families import BoundName, Families, Family, FamilyChoice, Request
-from r2b._constraints.families.fitted import crossings_of
 from r2b._constraints.families.request import MissingValues, SmallGroups
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
@@ -553,7 +552,7 @@ class _Checking:
         if roles.weight is not None:
             self.counted["weights"] = (-sums.most["lightest"], sums.most["weight"])
         if roles.categorical:
-            codes, keys = crossings_of(cells, tuple(range(cells.n_sensitive)))
+            codes, keys = cells.crossings(range(cells.n_sensitive))
             total = np.zeros((len(keys), len(self.schema.classes)))
             np.add.at(total, codes, sums.sums["plain"])
             n_rows = np.bincount(codes, cells.counts, len(keys))

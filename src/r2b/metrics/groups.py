@@ -165,15 +165,11 @@ def strata_of(cells: Cells, rows: RowChoice) -> Iterator[Stratum]:
     ``rows="other"`` the parts of different true classes have cells in common.
     """
     control = range(cells.n_sensitive, len(cells.columns) - (rows != "all"))
-    codes, table = np.zeros(cells.n_cells, np.intp), np.zeros((1, 0), np.intp)
-    if control:
-        sizes = [cells.vocabularies[j].n_codes for j in control]
-        codes, table = cross([cells.table[:, j] for j in control], sizes)
-    ends = np.cumsum(np.bincount(codes, minlength=len(table)))
+    codes, keys = cells.crossings(control)
+    ends = np.cumsum(np.bincount(codes, minlength=len(keys)))
     parts = np.split(np.argsort(codes, kind="stable"), ends[:-1])
-    for key, part in zip(table.tolist(), parts, strict=True):
-        named = zip(control, key, strict=True)
-        where = ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in named)
+    for key, part in zip(keys, parts, strict=True):
+        where = cells.crossing_name(control, key)
         if rows == "all":
             yield Stratum(part, where)
             continue
@@ -241,6 +237,5 @@ def _family(cells: Cells, columns: list[int]) -> CellFamily:
     if isinstance(vocabulary, Mixtures):
         parts = vocabulary.matrix[cells.table[:, columns[0]]]
         return CellFamily(name, list(vocabulary.groups), parts)
-    sizes = [each.n_codes for each in vocabularies]
-    codes, table = cross([cells.table[:, j] for j in columns], sizes)
-    return CellFamily(name, Layout(names, vocabularies, table).names.tolist(), codes)
+    codes, keys = cells.crossings(columns)
+    return CellFamily(name, Layout(names, vocabularies, np.array(keys)).names.tolist(), codes)

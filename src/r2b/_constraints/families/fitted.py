@@ -10,7 +10,7 @@ import numpy as np
 
 from r2b._constraints.bounds import BOUNDS
 from r2b._constraints.parity import Member, side_by_side
-from r2b._data.arrays import Array, Flags, Floats, Whole, cross
+from r2b._data.arrays import Array, Flags, Floats, Whole
 from r2b._data.basis import Basis
 from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.compute import one_blas_thread
@@ -62,16 +62,6 @@ class Stratum:
     def from_json(cls, stored: dict[str, Any]) -> Stratum:
         """Restore a stratum from :meth:`to_json`."""
         return cls(_key(stored["control_columns"]), _key(stored["control_codes"]))
-
-
-def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
-    """Return which crossing of some columns each cell has, and the crossings in order."""
-    several = list(columns)
-    codes, table = cross(
-        [cells.table[:, column] for column in several],
-        [cells.vocabularies[column].n_codes for column in several],
-    )
-    return codes, [tuple(row) for row in table.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +148,7 @@ class Crossings(Counting):
         UnseenError
             A cell is of a crossing that was not fitted.
         """
-        codes, keys = crossings_of(cells, self.columns)
+        codes, keys = cells.crossings(self.columns)
         place = dict(self.place)
         found = np.array([place.get(key, -2) for key in keys], dtype=np.int64)
         places = np.where(self.stratum.of(cells), found[codes], -1)

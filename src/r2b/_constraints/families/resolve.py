@@ -19,7 +19,6 @@ from r2b._constraints.families.fitted import (
     Mixture,
     Moments,
     Stratum,
-    crossings_of,
 )
 from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
@@ -101,9 +100,7 @@ class _Builder:
     def strata(self) -> list[Stratum]:
         """List the strata of the control features, those of a missing value among them."""
         control = tuple(range(self.cells.n_sensitive, len(self.cells.columns)))
-        if not control:
-            return [Stratum()]
-        return [Stratum(control, codes) for codes in crossings_of(self.cells, control)[1]]
+        return [Stratum(control, codes) for codes in self.cells.crossings(control)[1]]
 
     def is_left_out(self, columns: Key, codes: Key) -> bool:
         """Return whether a crossing has a missing value, and such rows are to be left out."""
@@ -112,16 +109,10 @@ class _Builder:
             missing[column] == code for column, code in zip(columns, codes, strict=True)
         )
 
-    def name_of(self, columns: Key, codes: Key) -> str:
-        """Name a crossing by its values."""
-        names = [self.cells.columns[column] for column in columns]
-        values = map(self.cells.value_name, columns, codes)
-        return ", ".join(f"{n}={v}" if n else v for n, v in zip(names, values, strict=True))
-
     @property
     def where(self) -> str:
         """The name of the stratum."""
-        return self.name_of(self.stratum.columns, self.stratum.codes)
+        return self.cells.crossing_name(self.stratum.columns, self.stratum.codes)
 
     def here(self, name: str) -> str:
         """Return a name of all rows as that of rows in the stratum."""
@@ -220,12 +211,12 @@ class _Builder:
 
     def _crossings(self, family: Family, columns: Key) -> _Groups | None:
         """Find the groups of a family; none where nothing is compared."""
-        codes, crossings = crossings_of(self.cells, columns)
+        codes, crossings = self.cells.crossings(columns)
         inside = self.stratum.of(self.cells)
         rows = np.bincount(codes, self.cells.counts * inside, len(crossings)).tolist()
         here = set(np.unique(codes[inside]).tolist())
         names = {
-            k: self.name_of(columns, key)
+            k: self.cells.crossing_name(columns, key)
             for k, key in enumerate(crossings)
             if not self.is_left_out(columns, key)
         }
