@@ -154,7 +154,7 @@ class Basis:
             n, n_knots = len(names), {"linear": 0, "spline": len(names) + 1}[kind]
             shapes = ((n_knots,), (n,), (n,), (n,), (n, n))
             arrays: dict[str, Any] = {
-                key: stored_numbers(stored[key], *shape)
+                key: stored_numbers(stored[key], shape)
                 for key, shape in zip(_ARRAYS, shapes, strict=True)
             }
             if n == 0 or (np.diff(arrays["knots"]) <= 0).any() or (arrays["scale"] <= 0).any():

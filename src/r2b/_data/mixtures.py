@@ -109,7 +109,7 @@ class Mixtures:
         """Restore mixtures from :meth:`to_json`."""
         groups = tuple(str(name) for name in stored["groups"])
         rows = np.array(stored["rows"], dtype=np.int64)
-        matrix = stored_numbers(stored["matrix"], len(rows), len(groups))
+        matrix = stored_numbers(stored["matrix"], (len(rows), len(groups)))
         return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)))
 
 

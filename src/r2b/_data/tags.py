@@ -39,6 +39,12 @@ class Tags:
         return self.vocabulary.values
 
     @property
+    def constant(self) -> list[Any]:
+        """The names of tags that no row has, or every row."""
+        share = self.matrix.mean(axis=0)
+        return [plain_value(name) for name in self.names[(share == 0) | (share == 1)]]
+
+    @property
     def whole(self) -> Labels:
         """All tags as one matrix of labels, whose rows need not add up to 1."""
         return Labels(self.vocabulary, matrix=frozen(self.matrix.astype(np.float64)))

@@ -231,7 +231,7 @@ def stored_as(what: str) -> Iterator[None]:
         raise FileFormatError(problem, remedy="Save the object again with this release.") from error
 
 
-def stored_numbers(stored: Any, *shape: int) -> Floats:
+def stored_numbers(stored: Any, shape: tuple[int, ...]) -> Floats:
     """Read finite numbers of a shape from a file; others raise a ValueError."""
     numbers = np.array(stored, dtype=np.float64)
     if numbers.shape != shape or not np.isfinite(numbers).all():

@@ -16,8 +16,7 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._data import Schema
-from r2b._data.arrays import Floats
-from r2b._data.values import UNREADABLE, json_value
+from r2b._data.values import UNREADABLE, json_value, stored_numbers
 from r2b._labels.labels import FairLabels
 from r2b._labels.result import VERSION, PriceRule
 from r2b._labels.rule import Rule
@@ -219,9 +218,9 @@ def rule_of(
     """Restore the rule of labels."""
     n_classes, costs, table = len(schema.classes), content["costs"], content["table"]
     if costs is not None:
-        costs = array_of(costs, (n_classes, n_classes))
+        costs = stored_numbers(costs, (n_classes, n_classes))
     if table is not None:
-        table = array_of(table, (len(schema.table), n_classes, n_classes))
+        table = stored_numbers(table, (len(schema.table), n_classes, n_classes))
     lam, unchanged = float(content["lam"]), content["unchanged"]
     sound = {
         "lam": 0 <= lam < math.inf,
@@ -231,16 +230,8 @@ def rule_of(
     for name, right in sound.items():
         if not right:
             raise ValueError(f"{name} is {content[name]!r}"[:200])
-    prices = array_of(content["prices"], shape)
+    prices = stored_numbers(content["prices"], shape)
     return Rule(schema, families, prices, lam, unchanged, costs, table)
-
-
-def array_of(stored: Any, shape: tuple[int, ...]) -> Floats:
-    """Restore an array of finite numbers, or refuse it."""
-    array = np.array(stored, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        raise ValueError(f"an array of shape {array.shape}, not {shape}, or not finite")
-    return array
 
 
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:

@@ -414,9 +414,7 @@ def tasks_of(
         for place, asked in enumerate(requests_of(request, names))
     ]
     warn_of_doubts(found[0])
-    share = tags.matrix.mean(axis=0)
-    still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]
-    if still:
+    if still := tags.constant:
         problem = f"No row has the tag, or every row has it: {listed(still)}."
         remedy = "Leave it out, or check the column; it stays as it is."
         warn(DataWarning(problem, remedy=remedy, tags=still))
@@ -461,6 +459,4 @@ def _by_tag(asked: Asks, bound: str, names: Sequence[Any]) -> list[Asks]:
 
 def put_together(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
     """Return the results of tags as one."""
-    library = tags.vocabulary.library
-    came_as = library if library in get_args(Backend) else ""
-    return FairTags(tags.names, tuple(found), came_as)
+    return FairTags(tags.names, tuple(found), tags.vocabulary.library)

@@ -20,9 +20,10 @@ from r2b._data.cells import Layout
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
 from r2b._data.merge import cell_sums
+from r2b._data.values import stored_numbers
 from r2b._labels.draws import row_draws
 from r2b._labels.result import PriceRule, Result
-from r2b._labels.storage import array_of, restored_parts
+from r2b._labels.storage import restored_parts
 from r2b._solve.certificate import Proof
 from r2b._solve.oracle import group_means, prices_of_rows
 from r2b._weights.rows import WeightOracle, factors, without_totals
@@ -476,5 +477,5 @@ def _rule_of(
     largest = float(content["largest"])
     if not largest >= 1.0:
         raise ValueError(f"largest is {content['largest']!r}")
-    prices = array_of(content["prices"], (shape[0], shape[1] + 1))
+    prices = stored_numbers(content["prices"], (shape[0], shape[1] + 1))
     return WeightRule(schema, families, prices, largest)

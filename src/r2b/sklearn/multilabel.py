@@ -281,9 +281,7 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
         problem = "Outcomes and offsets are of classes, and these are tags."
         raise ParameterError(problem, remedy="Leave `outcomes` and `offsets` out.")
     tags = read_training_tags(Y)
-    share = tags.matrix.mean(axis=0)
-    still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]
-    if still:
+    if still := tags.constant:
         problem = f"No row has the tag, or every row has it: {listed(still)}."
         raise InputError(problem, remedy="Leave these columns out of y.", tags=still)
     families = request.families

@@ -99,7 +99,7 @@ class TargetBound(Bound):
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
         epsilon = stored_epsilon(stored, n_groups)
-        return cls(epsilon, stored_numbers(stored["target"], epsilon.shape[-1]))
+        return cls(epsilon, stored_numbers(stored["target"], epsilon.shape[-1:]))
 
 
 def _read_target(wanted: Any, asked: Asked) -> Floats:

@@ -339,7 +339,7 @@ class Families:
     def from_json(cls, stored: dict[str, Any], cells: Layout) -> Families:
         """Restore families from :meth:`to_json`."""
         members = side_by_side([_member_from_json(family) for family in stored["families"]])
-        share, own = stored_numbers(stored["share"], members[-1].groups.stop), cells.names
+        share, own = stored_numbers(stored["share"], (members[-1].groups.stop,)), cells.names
         if stored["names"] is not None:
             own = np.array([str(name) for name in stored["names"]], dtype=np.str_)
         if own.shape != share.shape:
@@ -368,7 +368,7 @@ def _member_from_json(stored: dict[str, Any]) -> Member:
     bound = BOUNDS[kept["kind"]].from_json(kept, n_groups)
     offsets = None
     if "offsets" in kept:
-        offsets = stored_numbers(kept["offsets"], n_groups, bound.epsilon.shape[-1])
+        offsets = stored_numbers(kept["offsets"], (n_groups, bound.epsilon.shape[-1]))
     return Member(str(stored["name"]), slice(0, n_groups), bound, offsets)
 
 
