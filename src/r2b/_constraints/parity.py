@@ -168,8 +168,7 @@ class Parity:
     def sides(self) -> Sides:
         """The two inequalities of every entry, on means without offsets."""
         parts = [member.sides(self.share[member.groups]) for member in self.members]
-        names = ("low", "high", "low_slope", "high_slope", "bounded")
-        return Sides(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Sides(*map(np.concatenate, zip(*parts, strict=True)))
 
     @cached_property
     def matrix(self) -> Floats:

@@ -289,7 +289,7 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
         families = [each.columns if isinstance(each, Family) else each for each in families]
     free: dict[str, Any] = {"epsilon": 0.0, "bound": "range", **dict.fromkeys(PARAMETERS)}
     # folds are alike in the rarest tag of every row; -1 where it has none
-    order = np.argsort(share, kind="stable")
+    order = np.argsort(tags.matrix.mean(axis=0), kind="stable")
     has = tags.matrix[:, order] == 1
     rarest = np.where(has.any(axis=1), order[has.argmax(axis=1)], -1)
     return rarest, replace(request, families=families, **free)

@@ -139,6 +139,7 @@ class Bound(ABC):
     compares_groups: ClassVar[bool] = True  # else moments of a continuous attribute
     of_moments: ClassVar[bool] = True  # whether a continuous attribute may stand among the groups
     fewest_groups: ClassVar[int] = 2  # with fewer there is nothing to compare
+    apart: ClassVar[float] = 1.0  # how many epsilons two group means may differ by
 
     epsilon: Floats
 
@@ -180,14 +181,14 @@ class Bound(ABC):
 
     @property
     def spread(self) -> Floats | None:
-        """The largest difference of two group means per class that the bound allows; None: any."""
-        return None
+        """The largest difference of two group means per class; None where widths are of entries."""
+        return self.apart * self.epsilon if self.epsilon.ndim == 1 else None
 
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
         if other.spread is None or self.epsilon.ndim > 1:
             return False
-        return bool(((other.spread <= self.epsilon) | np.isinf(self.epsilon)).all())
+        return bool((other.spread <= self.epsilon).all())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project means class by class in the norm weighted by ``weight``."""
@@ -296,19 +297,17 @@ def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     The balance is piecewise linear and decreasing in c, so its values at its kinks tell between
     which two it is 0.
     """
-    a, b, bounded = sides.low_slope, sides.high_slope, sides.bounded
-    leaves = np.divide(means - sides.high, b, out=means.copy(), where=bounded & (b > 0))
-    enters = np.divide(means - sides.low, a, out=means.copy(), where=bounded & (a > 0))
+    a, b = sides.low_slope, sides.high_slope  # 0 where an entry is not bounded
+    leaves = np.divide(means - sides.high, b, out=means.copy(), where=b > 0)
+    enters = np.divide(means - sides.low, a, out=means.copy(), where=a > 0)
     kinks = np.concatenate([leaves, enters])
-    bends = np.concatenate([weight[:, None] * b**2 * bounded, -weight[:, None] * a**2 * bounded])
-    excess = np.where(bounded, b * (means - sides.high - b * kinks.min(axis=0)), 0.0)
-    slope = -weight @ (b**2 * bounded)
-    kinks, balance = balance_at_kinks(kinks.T, bends.T, slope, weight @ excess)
+    bends = np.concatenate([weight[:, None] * b**2, -weight[:, None] * a**2])
+    excess = b * (means - sides.high - b * kinks.min(axis=0))
+    kinks, balance = balance_at_kinks(kinks.T, bends.T, -weight @ b**2, weight @ excess)
     middle = within_piece(kinks.T, (balance > 0).sum(axis=1))
     # Which entries are cut is now known; the level that balances them is computed afresh, free of
     # the rounding of the sums.
-    above = bounded & (means > sides.high + b * middle)
-    below = bounded & (means < sides.low + a * middle)
+    above, below = means > sides.high + b * middle, means < sides.low + a * middle
     slopes = np.where(above, b, np.where(below, a, 0.0))
     size = weight @ slopes**2
     total = weight @ (slopes * (means - np.where(above, sides.high, sides.low)))

@@ -35,7 +35,3 @@ class MomentBound(Bound):
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest moment."""
         return np.asarray(np.abs(means).max(axis=0))
-
-    def implied_by(self, other: Bound) -> bool:
-        """Return False: averages of moments have no meaning."""
-        return False

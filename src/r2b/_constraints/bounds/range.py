@@ -38,8 +38,3 @@ class RangeBound(Bound):
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest difference between two groups."""
         return np.asarray(np.ptp(means, axis=0))
-
-    @property
-    def spread(self) -> Floats | None:
-        """Epsilon itself."""
-        return self.epsilon if self.epsilon.ndim == 1 else None

@@ -64,11 +64,6 @@ class TargetBound(Bound):
         """Return twice the largest distance from the target."""
         return np.asarray(2.0 * np.abs(means - self.target).max(axis=0))
 
-    @property
-    def spread(self) -> Floats | None:
-        """Two groups may be off to either side."""
-        return self.epsilon if self.epsilon.ndim == 1 else None
-
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
         if not isinstance(other, TargetBound) or self.epsilon.ndim + other.epsilon.ndim > 2:

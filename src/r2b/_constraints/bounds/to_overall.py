@@ -34,6 +34,7 @@ class OverallBound(Bound):
     title = "From all rows"
     description = "largest distance of a group from all rows"
     level = "mean"
+    apart = 2.0  # to either side
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of the mean over all."""
@@ -42,11 +43,6 @@ class OverallBound(Bound):
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest distance of a group from the mean over all."""
         return np.asarray(np.abs(means - weight @ means / weight.sum()).max(axis=0))
-
-    @property
-    def spread(self) -> Floats | None:
-        """Two groups may be off to either side."""
-        return 2.0 * self.epsilon if self.epsilon.ndim == 1 else None
 
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""

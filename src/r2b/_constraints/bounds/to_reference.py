@@ -44,6 +44,8 @@ class ReferenceBound(Bound):
         )
     }
 
+    apart = 2.0  # to either side
+
     reference: int | Places
 
     @classmethod
@@ -106,11 +108,6 @@ class ReferenceBound(Bound):
         """Return how far some mean lies beyond its distance from the reference group."""
         beyond = np.abs(means - self.level_of(means, weight)) - self.epsilon
         return np.asarray(np.maximum(beyond.max(axis=0), 0.0))
-
-    @property
-    def spread(self) -> Floats | None:
-        """Two groups may be off to either side."""
-        return 2.0 * self.epsilon if self.epsilon.ndim == 1 else None
 
     def reordered(self, places: Places) -> Self:
         """Return the bound for the groups at these places, in this order."""
