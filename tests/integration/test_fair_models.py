@@ -53,7 +53,15 @@ def people(n=3000, seed=0, n_groups=2, n_classes=3):
 
 X, Y, SEX = people()
 NEW, Y_NEW, SEX_NEW = people(seed=5)
+LATER = NEW, Y_NEW, SEX_NEW
 PLAIN = LogisticRegression().fit(X, Y)
+
+
+def fitted(kind, learner=None, rows=(X, Y, SEX), **options):
+    """Return a fitted model that is quick unless the options ask for more."""
+    features, y, groups = rows
+    model = kind(LogisticRegression() if learner is None else learner, **FAST | options)
+    return model.fit(features, y, sensitive_features=groups)
 
 
 def plain_disparity(kind="predict"):
@@ -62,7 +70,7 @@ def plain_disparity(kind="predict"):
 
 @pytest.mark.parametrize("kind", [ParityClassifier, ParityPostprocessor])
 def test_predictions_for_new_rows_are_fair_without_the_attribute(kind):
-    model = kind(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    model = fitted(kind)
     report = model.parity_report(NEW, sensitive_features=SEX_NEW, y=Y_NEW)
     soft = model.parity_report(NEW, sensitive_features=SEX_NEW, kind="probabilities")
     assert plain_disparity() > 0.25 and not report.not_met and report.accuracy > 0.45
@@ -115,9 +123,7 @@ def test_several_attributes_are_crossed_and_rows_of_a_cluster_stay_together():
 
 
 def test_both_meets_epsilon_by_true_group_as_well():
-    model = ParityClassifier(LogisticRegression(), groups="both", **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    model = fitted(ParityClassifier, groups="both")
     names = [family.name for family in model.labels_.certificate.families]
     assert len(names) == 2
     assert any("given" in name for name in names)
@@ -144,7 +150,7 @@ def test_the_attribute_may_be_given_at_prediction_and_costs_less():
     np.testing.assert_array_equal(blind[2:], decided[2:50])
     with pytest.raises(LengthError):
         model.predict(NEW, sensitive_features=[None])
-    blind = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    blind = fitted(ParityPostprocessor)
     with pytest.raises(ParameterError, match="attribute is 'predicted'"):
         blind.predict(NEW, sensitive_features=SEX_NEW)
 
@@ -152,31 +158,25 @@ def test_the_attribute_may_be_given_at_prediction_and_costs_less():
 def test_offsets_take_out_what_a_poor_group_estimator_gets_wrong():
     # A stump sees little of the groups, so that visible parity is far from true parity.
     poor = DecisionTreeClassifier(max_depth=1)
-    model = ParityPostprocessor(LogisticRegression(), group_estimator=poor, **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    model = fitted(ParityPostprocessor, group_estimator=poor)
     told = model.parity_report(NEW, sensitive_features=SEX_NEW, kind="probabilities")
     assert told.disparity < 0.3 * plain_disparity("predict_proba")
     assert model.probability_rule_.plan.rounds > 0
 
 
 def test_a_finished_model_is_left_alone():
-    model = ParityPostprocessor(PLAIN, prefit=True, **FAST).fit(
-        NEW, Y_NEW, sensitive_features=SEX_NEW
-    )
+    model = fitted(ParityPostprocessor, PLAIN, prefit=True, rows=LATER)
     assert model.estimator_ is PLAIN
     assert demographic_parity_difference(
         model.predict(X), sensitive_features=SEX
     ) < 0.25 * demographic_parity_difference(PLAIN.predict(X), sensitive_features=SEX)
     with pytest.raises(NotFittedError):
-        ParityPostprocessor(LogisticRegression(), prefit=True, **FAST).fit(
-            NEW, Y_NEW, sensitive_features=SEX_NEW
-        )
+        fitted(ParityPostprocessor, prefit=True, rows=LATER)
 
 
 def test_rows_whose_scores_tie_are_split_by_key_and_not_by_order():
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    model = ParityPostprocessor(tree, **FAST).fit(X, Y, sensitive_features=SEX)
+    model = fitted(ParityPostprocessor, tree)
     order = np.random.default_rng(0).permutation(len(NEW))
     decided = model.predict(NEW)
     assert np.array_equal(model.predict(NEW[order]), decided[order])
@@ -211,17 +211,13 @@ def test_the_price_is_shown_along_a_path():
 
 
 def test_a_promise_is_about_rows_that_were_held_back():
-    model = ParityPostprocessor(LogisticRegression(), epsilon=0.3, confidence=0.9, **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    model = fitted(ParityPostprocessor, epsilon=0.3, confidence=0.9)
     assert model.promise_.n_rows == 750
     assert model.promise_.holds
     assert model.probability_promise_.holds
     held = demographic_parity_difference(model.predict(NEW), sensitive_features=SEX_NEW)
     assert held < model.promise_.bound < 0.3
-    small = ParityPostprocessor(LogisticRegression(), epsilon=0.01, confidence=0.95, **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    small = fitted(ParityPostprocessor, epsilon=0.01, confidence=0.95)
     assert not small.promise_.holds and "cannot support epsilon 0.01" in str(small.promise_)
 
 
@@ -242,18 +238,14 @@ def test_fit_warns_when_predictions_stay_above_epsilon():
     y = np.where(rng.random(3000) < 0.1 + 0.8 * group, "v", "u")
     one_column = make_pipeline(FunctionTransformer(lambda X: X[:, :1]), LogisticRegression())
     with pytest.warns(NotFairWarning, match=r"not in parity: groups=") as told:
-        ParityPostprocessor(LogisticRegression(), group_estimator=one_column, **FAST).fit(
-            features, y, sensitive_features=SEX
-        )
+        fitted(ParityPostprocessor, group_estimator=one_column, rows=(features, y, SEX))
     assert told[0].filename == __file__
 
 
 def test_groups_that_nothing_is_seen_of_are_refused_by_name():
     blind = make_pipeline(StandardScaler(), DummyClassifier(strategy="prior"))
     with pytest.raises(InputError, match="same chances"):
-        ParityPostprocessor(LogisticRegression(), group_estimator=blind, **FAST).fit(
-            X, Y, sensitive_features=SEX
-        )
+        fitted(ParityPostprocessor, group_estimator=blind)
     model = ParityPostprocessor(
         LogisticRegression(), group_estimator=blind, attribute="given", frontier=2, cv=3
     )
@@ -269,16 +261,14 @@ def test_learners_without_probabilities_are_refused_by_name():
         ParityClassifier(LogisticRegression(), group_estimator=LinearSVC()).fit(
             X, Y, sensitive_features=SEX
         )
-    model = ParityClassifier(LinearSVC(), decisions="likeliest", **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    model = fitted(ParityClassifier, LinearSVC(), decisions="likeliest")
     assert model.group_reason_.startswith("logistic regression, because LinearSVC")
 
 
 def test_what_cannot_be_folded_or_predicted_is_refused_by_name():
     rare = np.where(np.arange(3000) == 7, "c", SEX)
     with pytest.raises(InputError, match=r"1 rows of the group 'c' of 'groups' are in one fold"):
-        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=rare)
+        fitted(ParityPostprocessor, rows=(X, Y, rare))
     with pytest.raises(ParameterError, match="cv is 1"):
         ParityPostprocessor(LogisticRegression(), cv=1).fit(X, Y, sensitive_features=SEX)
     with pytest.raises(ParameterError, match="is continuous"):
@@ -295,7 +285,7 @@ def test_what_cannot_be_folded_or_predicted_is_refused_by_name():
         ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX[:-1])
     only = np.where(np.arange(3000) == 3, "v", "u")
     with pytest.raises(InputError):
-        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, only, sensitive_features=SEX)
+        fitted(ParityPostprocessor, rows=(X, only, SEX))
     with pytest.raises(ParameterError, match="partial_fit sees one batch"):
         from sklearn.naive_bayes import GaussianNB
 
@@ -303,9 +293,7 @@ def test_what_cannot_be_folded_or_predicted_is_refused_by_name():
 
 
 def test_models_clone_pickle_repeat_and_hold_nobodys_group():
-    model = ParityClassifier(LogisticRegression(), random_state=3, **FAST).fit(
-        X, Y, sensitive_features=SEX
-    )
+    model = fitted(ParityClassifier, random_state=3)
     again = clone(model).fit(X, Y, sensitive_features=SEX)
     stored = pickle.loads(pickle.dumps(model))
     for other in (again, stored):
@@ -336,7 +324,7 @@ def test_fit_warns_of_groups_too_small_to_be_sure_of_new_rows():
 def test_a_tiny_group_switches_off_no_correction():
     rare = np.where(np.arange(len(X)) % 100 == 0, "c", SEX)
     new_rare = np.where(np.arange(len(NEW)) % 100 == 0, "c", SEX_NEW)
-    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=rare)
+    model = fitted(ParityPostprocessor, rows=(X, Y, rare))
     told = model.parity_report(NEW, sensitive_features=new_rare, y=Y_NEW)
     large = {each.group: each for each in told.groups}
     assert large["a"].disparity < 0.06 and large["b"].disparity < 0.06 and plain_disparity() > 0.25
@@ -410,7 +398,7 @@ def test_parity_is_met_only_where_every_class_shows_it():
     rng = np.random.default_rng(0)
     group = np.where(rng.random(400) < 0.05, "b", "a")
     rare = np.where(rng.random(400) < 0.5, "u", np.where(rng.random(400) < 0.99, "v", "w"))
-    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    model = fitted(ParityPostprocessor)
     groups = model.comparisons_.of_rows((group == "b").astype(int), None, None)
     rows = np.eye(3)[np.searchsorted(["u", "v", "w"], rare)]
     told = report_of("decisions", groups, rows, None, np.full(400, 1 / 400))
@@ -515,12 +503,12 @@ def test_decisions_of_the_plain_model_are_never_silent():
         )
     seldom = np.where(rng.random(len(X)) < 0.02, "v", "u")
     with pytest.warns(DataWarning, match=r"One class takes \d+ % of the rows"):
-        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, seldom, sensitive_features=SEX)
+        fitted(ParityPostprocessor, rows=(X, seldom, SEX))
 
 
 @pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_prices_are_found_again_on_new_rows_without_their_classes():
-    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    model = fitted(ParityPostprocessor)
     drifted, _, sex = people(3000, seed=9)
     drifted[:, 1] += 0.8 * (sex == "b")
     later, _, sex_later = people(3000, seed=10)
@@ -558,9 +546,7 @@ FINISHED = [
 def test_finished_models_keep_their_class_names(library, name, quiet, options, coded):
     learner = getattr(pytest.importorskip(library), name)(n_estimators=10, **quiet, **options)
     learner.fit(X, np.unique(Y, return_inverse=True)[1] if coded else Y)
-    model = ParityPostprocessor(learner, prefit=True, **FAST).fit(
-        NEW, Y_NEW, sensitive_features=SEX_NEW
-    )
+    model = fitted(ParityPostprocessor, learner, prefit=True, rows=LATER)
     assert set(model.predict(X)) <= set("uvw") and model.classes_.tolist() == list("uvw")
     assert not model.parity_report().not_met
     other = np.char.upper(Y_NEW.astype(str))
