@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
+from functools import partial
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,11 @@ from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import path_of, solved_along
 from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import FEWEST, doubts_of
+from r2b._constraints.families.fitted import Counting, Families
 from r2b._data import Dataset
 from r2b._data.arrays import SAME, Array, Floats, plain_value
 from r2b._data.merge import cell_sums, class_weights
+from r2b._data.numbers import refuse_other_number
 from r2b._data.values import json_value
 from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
@@ -41,6 +45,8 @@ AFTERWARDS += ("means", "overall")
 
 _ECHOED: tuple[str, ...] = (*SHARED, "bound", *PARAMETERS, "families", "lam", "objective")
 _ECHOED += ("tol", "max_iter", "time_limit", "normalize")
+_PARTS: tuple[str, ...] = ("label", "command", "settings", "headline", "change", "cost")
+_PARTS += ("certificate", "leaving", "made", "after")
 _CHANNEL = 1 << 24  # numbers in the channel of all cells up to which flows are listed: 128 MiB
 
 
@@ -158,12 +164,8 @@ def gathered(
     data = task.table
     slow = data.labels.is_soft and data.n_rows * data.n_classes > 1 << 18
     points = draws.get("frontier_points", 9 if slow else 25)
-    if not isinstance(points, int) or isinstance(points, bool) or points < 0:
-        raise ParameterError(
-            f"`frontier_points` is {points!r}.",
-            remedy="Pass how many epsilons to solve for, such as 25, or 0 for none.",
-            frontier_points=points,
-        )
+    remedy = "Pass how many epsilons to solve for, such as 25, or 0 for none."
+    refuse_other_number("frontier_points", points, remedy, partial(le, 0), int)
     fair, path = task.solve(), None
     if points:
         epsilons, chosen = path_of(task, points), _chosen(fair.certificate)
@@ -240,6 +242,7 @@ def facts_of(
     return _facts(
         found,
         data,
+        fair.families,
         trace,
         label=label_name,
         command=command,
@@ -251,7 +254,6 @@ def facts_of(
         leaving=None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
         made=made,
         after=after,
-        doubts=doubts_of(data.cells, fair.families, fair.classes.tolist()),
     )
 
 
@@ -292,15 +294,11 @@ def facts_of_audit(
     return _facts(
         found,
         found.data,
+        found.fitted,
         trace,
         label=label_name,
-        command=None,
         settings={name: getattr(found, name) for name in draws},
         headline=_headline(found, bounded),
-        **dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after")),
-        doubts=doubts_of(
-            found.data.cells, found.fitted, found.data.labels.vocabulary.values.tolist()
-        ),
     )
 
 
@@ -325,28 +323,30 @@ def to_json(facts: dict[str, Any]) -> str:
     return json.dumps(facts, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _facts(found: Audit, data: Dataset, trace: Mapping[str, Any] | None, **parts: Any) -> Facts:
+def _facts(
+    found: Audit, data: Dataset, families: Families, trace: Mapping[str, Any] | None, **parts: Any
+) -> Facts:
     """Put the parts together with what all reports have."""
     known = {name: None for name in ("date", "input", "output", "verify")} | dict(trace or {})
     for part in ("input", "output"):
         known[part] = {"sha256": None, "of": None, "files": [], **(known[part] or {})}
-    facts: Facts = as_facts(
-        json_value(
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "package": versions()["r2b"],
-                **parts,
-                "label": parts["label"] or "label",
-                "model": None,
-                "trace": {"versions": versions(), **known},
-                "data": _data(data),
-                "audit": found.to_json(),
-                "excluded": () if found.fitted is None else found.fitted.excluded,
-                "suppressed": None,
-            }
-        )
-    )
+    classes = data.labels.vocabulary.values.tolist()
+    values = {
+        "format": FORMAT,
+        "version": VERSION,
+        "package": versions()["r2b"],
+        **dict.fromkeys(_PARTS),
+        **parts,
+        "label": parts["label"] or "label",
+        "doubts": doubts_of(data.cells, families, classes),
+        "model": None,
+        "trace": {"versions": versions(), **known},
+        "data": _data(data),
+        "audit": found.to_json(),
+        "excluded": () if found.fitted is None else found.fitted.excluded,
+        "suppressed": None,
+    }
+    facts: Facts = as_facts(json_value(values))
     facts["limits"] = limits_of(facts)
     return facts
 
@@ -404,18 +404,20 @@ def _headline(
     if not families:
         return None
     family = max(families, key=lambda each: each.disparity)
-    one, tested = family.largest, family.chance is not None and family.levels is not None
-    level = family.chance.quantile if family.chance is not None else None
-    above = level is not None and one.value > level + SAME
-    pair = tested and above != one.beyond_chance
+    one, chance = family.largest, family.chance if family.levels is not None else None
+    above = chance is not None and one.value > chance.quantile + SAME
+    pair = chance is not None and above != one.beyond_chance
     worst = [each.worst for each in families if each.worst is not None]
-    if tested and worst and not (above and one.beyond_chance and min(one.rows) >= FEWEST):
+    if chance and worst and not (above and one.beyond_chance and min(one.rows) >= FEWEST):
         one, pair = max(worst, key=lambda each: each.excess), True
         family = next(each for each in families if each.name == one.family)
-    level = one.level if pair else level
+    level = None
+    if chance is not None:
+        level = {"quantile": chance.quantile, "of": "family"}
+        level = {"quantile": one.level, "of": "pair"} if pair else level
     later = [each["disparity"] for each in after or () if each["name"] == family.name]
     # The interval is that of the largest difference, and of no other.
-    own = family.interval is not None and one == family.largest
+    interval = family.interval if one == family.largest else None
     return {
         "family": one.family,
         "class": one.class_name,
@@ -423,10 +425,10 @@ def _headline(
         "means": one.means,
         "rows": one.rows,
         "difference": one.value,
-        "interval": tuple(family.interval) if own and family.interval is not None else None,
+        "interval": None if interval is None else tuple(interval),
         "level": found.level,
-        "chance": {"quantile": level, "of": "pair" if pair else "family"} if tested else None,
-        "verdict": verdict(one.beyond_chance if tested else None),
+        "chance": level,
+        "verdict": verdict(one.beyond_chance if chance else None),
         "after": later[0] if later else None,
     }
 
@@ -483,7 +485,7 @@ def _chosen(proof: Certificate) -> float | None:
     return asked.pop() if len(asked) == 1 else None
 
 
-def _groups(families: Any) -> list[tuple[Any, Any]]:
+def groups_of(families: Families) -> list[tuple[Any, Counting]]:
     """Return the families that compare groups, each with how its groups count cells."""
     return [pair for pair in families.pairs() if not isinstance(pair[0].bound, MomentBound)]
 
@@ -496,12 +498,9 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     ``summary`` has all moves between the few classes that lose and gain most; -1 stands for the
     other classes. ``flows_note`` says what is left out.
     """
-    data, pairs = fair.dataset, _groups(fair.families)
+    data, pairs = fair.dataset, groups_of(fair.families)
     assert data is not None
-    note: str | None = None
-    entries: list[dict[str, Any]] = []
     if data.labels.is_soft:
-        note = "Labels are probabilities: a row has no one class that it leaves."
         by_class = replace(fair.families, outcomes=None)  # what moves are classes
         mass, sums = cell_sums(data.labels, data.cells, data.weight)
         weight = fair.families.share[:, None] * mass.sum()
@@ -514,15 +513,14 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
             for member, _ in pairs
             for place in range(member.groups.start, member.groups.stop)
         ]
-    elif data.n_cells * data.n_classes**2 > _CHANNEL:
-        note = f"There are too many cells ({data.n_cells:,}) to list where labels go."
-    else:
-        # labels of a table elsewhere hold one typical row of each cell
-        whole = len(fair.schema.table) == data.n_cells
-        channel = fair.channel if whole else fair.rule.response(data.cells).channel()
-        flow = channel * class_weights(data)[:, :, None]
-        entries = _entries(flow, fair.families, data, fair.groups)
-    return _listed(entries, note)
+        return _listed(entries, "Labels are probabilities: a row has no one class that it leaves.")
+    if data.n_cells * data.n_classes**2 > _CHANNEL:
+        return _listed([], f"There are too many cells ({data.n_cells:,}) to list where labels go.")
+    # labels of a table elsewhere hold one typical row of each cell
+    whole = len(fair.schema.table) == data.n_cells
+    channel = fair.channel if whole else fair.rule.response(data.cells).channel()
+    flow = channel * class_weights(data)[:, :, None]
+    return _listed(_entries(flow, fair.families, data, fair.groups))
 
 
 def flows_between(found: Audit, old: Dataset, new: Dataset) -> dict[str, Any]:
@@ -537,13 +535,13 @@ def flows_between(found: Audit, old: Dataset, new: Dataset) -> dict[str, Any]:
     place = (codes * n_classes + one) * n_classes + two
     flow = np.bincount(place, old.weight, old.n_cells * n_classes**2).astype(np.float64)
     names = np.empty(max(each.groups.stop for each in families.members), object)
-    for (member, _), family in zip(_groups(families), found.families, strict=True):
+    for (member, _), family in zip(groups_of(families), found.families, strict=True):
         names[member.groups] = family.groups
     shape = old.n_cells, n_classes, n_classes
-    return _listed(_entries(flow.reshape(shape), families, old, names), None)
+    return _listed(_entries(flow.reshape(shape), families, old, names))
 
 
-def _entries(flow: Floats, families: Any, data: Dataset, names: Array) -> list[dict[str, Any]]:
+def _entries(flow: Floats, families: Families, data: Dataset, names: Array) -> list[dict[str, Any]]:
     """Add up the flows of cells for every group; of all rows where no groups are compared."""
     tables = [
         (
@@ -551,8 +549,8 @@ def _entries(flow: Floats, families: Any, data: Dataset, names: Array) -> list[d
             names[member.groups],
             flow if families.by_cell else np.tensordot(counting.design(data.cells).T, flow, axes=1),
         )
-        for member, counting in _groups(families)
-    ] or [("", ["all rows"], flow.sum(axis=0)[None])]
+        for member, counting in groups_of(families)
+    ] or [("", np.array(["all rows"]), flow.sum(axis=0)[None])]
     return [
         _flow(family, name, table.sum(axis=1), table.sum(axis=0), table)
         for family, groups, several in tables
@@ -560,7 +558,7 @@ def _entries(flow: Floats, families: Any, data: Dataset, names: Array) -> list[d
     ]
 
 
-def _listed(entries: list[dict[str, Any]], note: str | None) -> dict[str, Any]:
+def _listed(entries: list[dict[str, Any]], note: str | None = None) -> dict[str, Any]:
     """Keep the groups with most changes."""
     if len(entries) > 200:
         note = f"{len(entries) - 200:,} groups with fewer changes are not listed."
@@ -645,16 +643,11 @@ def _families_after(
             )
     known = np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight
     means = fitted.means(audited.cells, sums, known)
-    places = [member.groups for member, _ in _groups(fitted)]
+    places = [member.groups for member, _ in groups_of(fitted)]
     if len(places) != len(found.families) or not np.isfinite(means).all():
         return None
-    return [
-        _measured(family, means[place])
+    after = (
+        replace(family, means=means[place], overall=family.share @ means[place])
         for family, place in zip(found.families, places, strict=True)
-    ]
-
-
-def _measured(family: Any, means: Floats) -> dict[str, Any]:
-    overall = family.share @ means
-    after = replace(family, means=means, overall=overall, chance=None, interval=None, levels=None)
-    return {name: getattr(after, name) for name in AFTERWARDS}
+    )
+    return [{name: getattr(family, name) for name in AFTERWARDS} for family in after]

@@ -170,27 +170,38 @@ def report_of_labels(
     data = held.dataset
     assert data is not None
     if audit is None:
-        audit = audit_families(
-            data, fair.families, Draws(asked["n_permutations"], asked["n_boot"], asked["level"], 0)
-        )
+        draws = Draws(asked["n_permutations"], asked["n_boot"], asked["level"])
+        audit = audit_families(data, fair.families, draws)
     arranged, files, label = _origin(fair.rows, data)
     left, mark = _left(fair, form, random_state, key, labels)
-    trace = {
-        "date": stamp(asked["date"]),
-        "input": {**mark_of(data, arranged), "files": files},
-        "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
-        "verify": asked["verify"] or check_lines(_calls(how, mark, arranged == "counts")),
-    }
-    settings = _settings(fair, form, random_state)
+    whole = form in ("round", "sample")
+    seed = "a new one each time" if random_state is None else random_state
+    again = f"fair.{form}(random_state={random_state!r})" if whole else "fair.soft_labels"
+    calls = _input_call(arranged == "counts")
+    if mark is not None:
+        calls[f"fingerprint({again})"] = "the checksum of the labels"
+    measured = "labels" if mark is None else again
+    calls[f"r2b.audit({measured}, sensitive_features=...).largest.value"] = "their disparity"
     facts = facts_of(
         audit,
         held,
         frontier,
         label_name=asked["label_name"] or label,
-        settings=settings,
+        settings={
+            "epsilon": words.epsilon(fair.certificate.epsilon.tolist()),
+            "bound": ", ".join(sorted({family.bound for family in fair.certificate.families})),
+            "lam": fair.lam,
+            "form": form,
+            **({"random_state": seed} if whole else {}),
+        },
         leaving=None if left is None else (form, left),
         form=form,
-        trace=trace,
+        trace={
+            "date": stamp(asked["date"]),
+            "input": {**mark_of(data, arranged), "files": files},
+            "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
+            "verify": asked["verify"] or check_lines(calls),
+        },
     )
     return Report(suppressed(facts, asked["suppress_below"], audit))
 
@@ -218,9 +229,8 @@ def _held(fair: FairLabels) -> FairLabels:
     rows = fair.rows
     if isinstance(rows, TableRows):
         fair.largest_changes(0)
-        missing = (
-            "group" if any(code is not None for code in fair.schema.missing_codes) else "error"
-        )
+        gaps = any(code is not None for code in fair.schema.missing_codes)
+        missing = "group" if gaps else "error"
         data: Dataset = rows.held or rows_for_audit(
             rows.source, rows.roles, missing, normalize=rows.normalize
         )
@@ -239,9 +249,7 @@ def _left(
         return None, mark_of_blocks(fair.iter_soft()) if at_hand else None
     if isinstance(fair.rows, TableRows):
         return fair.realised_as(form, random_state, key=key), None  # type: ignore[arg-type]
-    made = (
-        fair.round(random_state, key=key) if form == "round" else fair.sample(random_state, key=key)
-    )
+    made = getattr(fair, form)(random_state, key=key)
     return fair.realised(made), fingerprint(made)
 
 
@@ -257,34 +265,6 @@ def _origin(rows: Any, data: Dataset) -> tuple[Arranged, list[dict[str, Any]], s
     return "rows" if rows.source.ordered else "sorted", files, rows.roles.stem
 
 
-def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
-    drawn = (
-        {"random_state": "a new one each time" if random_state is None else random_state}
-        if form in ("round", "sample")
-        else {}
-    )
-    bounds = sorted({family.bound for family in fair.certificate.families})
-    return {
-        "epsilon": words.epsilon(fair.certificate.epsilon.tolist()),
-        "bound": ", ".join(bounds),
-        "lam": fair.lam,
-        "form": form,
-        **drawn,
-    }
-
-
 def _input_call(counted: bool) -> dict[str, str]:
     call = f"fingerprint(y, sensitive_features=...{', counted=True' if counted else ''})"
     return {call: "the checksum of the input"}
-
-
-def _calls(how: tuple[Any, Any, Any], mark: str | None, counted: bool) -> dict[str, str]:
-    """Return the calls that check labels, and what each returns."""
-    form, random_state, _ = how
-    soft = form in ("soft", "expand")
-    again = "fair.soft_labels" if soft else f"fair.{form}(random_state={random_state!r})"
-    calls = _input_call(counted)
-    if mark is not None:
-        calls[f"fingerprint({again})"] = "the checksum of the labels"
-    labels = "labels" if mark is None else again
-    return calls | {f"r2b.audit({labels}, sensitive_features=...).largest.value": "their disparity"}

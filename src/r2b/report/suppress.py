@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from r2b._audit import Audit
-from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
+from r2b.report.facts import groups_of
 from r2b.report.words import Facts, limits_of
 
 Masks = dict[tuple[str, str], Array]
@@ -56,17 +56,23 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
         )
     if below == 0:
         return facts
-    if found.fitted is not None and found.fitted.outcomes is not None:
+    data, families = found.data, found.fitted
+    assert data is not None and families is not None
+    if families.outcomes is not None:
         raise ParameterError(
             "`suppress_below` is given, but shares of outcomes are reported, from which those of "
             "single classes may follow.",
             remedy="Leave it out, or report on classes without `outcomes`.",
             suppress_below=below,
         )
-    facts, masks, below = copy.deepcopy(facts), {}, int(below)
-    families = facts.audit.families
-    for place, (rows, counts) in enumerate(_sizes(found)):
-        family, mask = families[place], _mask(rows, counts, len(found.classes), below)
+    facts, below, masks = copy.deepcopy(facts), int(below), {}
+    cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
+    for place, (_, counting) in enumerate(groups_of(families)):
+        family, rows = facts.audit.families[place], found.families[place].rows[:, None]
+        sizes = np.repeat(rows, len(found.classes), axis=1) if cells is None else cells
+        if cells is not None and not families.by_cell:
+            sizes = counting.design(data.cells).T @ cells
+        mask = _mask(rows, sizes, below)
         masks |= {(family.name, group): mask[g] for g, group in enumerate(family.groups)}
         _hide_family(family, mask, below)
         if facts.after is not None:
@@ -74,32 +80,15 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
     _hide_findings(facts, masks, below)
     if facts.change is not None:
         _hide_change(facts, masks, below)
-    cells = np.concatenate([*masks.values(), np.zeros(0, bool)])
-    facts["suppressed"] = {"below": below, "cells": int(cells.sum()), "of": cells.size}
+    hidden = np.concatenate([*masks.values(), np.zeros(0, bool)])
+    facts["suppressed"] = Facts(below=below, cells=int(hidden.sum()), of=hidden.size)
     facts["limits"] = limits_of(facts)
     return facts
 
 
-def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
-    """Return the rows of every group and, for classes, of every cell."""
-    assert found.data is not None and found.fitted is not None
-    data, families = found.data, found.fitted
-    cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
-    pairs = zip(families.members, families.counting, strict=True)
-    compared = [counting for each, counting in pairs if not isinstance(each.bound, MomentBound)]
-    sizes = []
-    for family, each in zip(found.families, compared, strict=True):
-        counts = cells
-        if cells is not None and not families.by_cell:
-            counts = each.design(data.cells).T @ cells
-        sizes.append((family.rows, counts))
-    return sizes
-
-
-def _mask(rows: Floats, counts: Floats | None, n_classes: int, below: int) -> Array:
+def _mask(rows: Floats, sizes: Floats, below: int) -> Array:
     """Return which cells of a family are hidden, so that none follows from the others."""
-    sizes = np.repeat(rows[:, None], n_classes, axis=1) if counts is None else counts
-    mask: Array = (sizes < below) | (rows[:, None] < below)
+    mask: Array = (sizes < below) | (rows < below)
     changed = not mask.all()
     while changed:
         changed = False
@@ -140,12 +129,11 @@ def _hide_means(family: Facts, mask: Array, below: int) -> None:
     family["means"] = np.where(mask, f"<{below}", means.astype(object)).tolist()
     for k in range(means.shape[1]):
         left = means[~mask[:, k], k]
-        difference: Any = f"<{below}"
-        ratio: Any = difference
+        found: tuple[Any, Any] = f"<{below}", f"<{below}"
         if len(left) > 1:
-            difference = float(np.ptp(left))
-            ratio = float(left.min() / left.max()) if left.max() > 0 else None
-        family.disparity_by_class[k], family.ratio_by_class[k] = difference, ratio
+            low, high = float(left.min()), float(left.max())
+            found = high - low, low / high if high > 0 else None
+        family.disparity_by_class[k], family.ratio_by_class[k] = found
 
 
 def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:

@@ -8,7 +8,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from r2b._data.arrays import Array, Floats
 from r2b._data.tags import read_tags
+from r2b._data.values import json_value
 from r2b._labels.tags import FairTags, TagForm
 from r2b._plot import percent
 from r2b._weights import RowWeights
@@ -86,7 +88,8 @@ class TableReport(Saved):
     def to_json(self) -> str:
         """Return all facts as strict JSON."""
         parts = {name: each.facts for name, each in self.reports.items()}
-        return to_json({"title": self.title, **self.facts, **({"tags": parts} if parts else {})})
+        tags = {"tags": parts} if parts else {}
+        return to_json(json_value({"title": self.title, **self.facts, **tags}))
 
     def _repr_html_(self) -> str:
         return framed(self.to_html(), self.title)
@@ -106,21 +109,12 @@ def report_of_weights(weights: RowWeights, date: Any) -> TableReport:
         "distance from 1 (half the mean square)": f"{proof.objective:.6f}",
         "date": stamp(date),
     }
-    outcomes, means = weights.outcomes.tolist(), (proof.means_before, proof.means)
-    shares: list[list[Any]] = [
-        [str(group), str(name), float(before), float(after)]
-        for group, *both in zip(weights.groups.tolist(), *means, strict=True)
-        for name, before, after in zip(outcomes, *both, strict=True)
-    ]
-    each: list[list[Any]] = []
+    groups, each = weights.groups.tolist(), list[list[Any]]()
+    shares = _by_group(groups, weights.outcomes, proof.means_before, proof.means)
     if weights.data is not None:
         size = weights.effective_sample_size
         numbers["rows"] = f"{weights.data.size:,}, worth {size:,.1f} of equal weight"
-        each = [
-            [str(group), str(name), weight]
-            for group, row in zip(weights.groups.tolist(), weights.table.tolist(), strict=True)
-            for name, weight in zip(weights.classes.tolist(), row, strict=True)
-        ]
+        each = _by_group(groups, weights.classes, weights.table)
     tables: list[Table] = [
         ("What the weights reach", ["what", "value"], [[*map(str, e)] for e in numbers.items()]),
         (
@@ -138,6 +132,15 @@ def report_of_weights(weights: RowWeights, date: Any) -> TableReport:
     return TableReport(f"Row weights: disparity {disparity}", tables, facts)
 
 
+def _by_group(groups: list[Any], classes: Array, *tables: Floats) -> list[list[Any]]:
+    """Return a row for every group and class: their names, and their number in every table."""
+    return [
+        [str(group), str(name), *(float(table[g, k]) for table in tables)]
+        for g, group in enumerate(groups)
+        for k, name in enumerate(classes.tolist())
+    ]
+
+
 def report_of_tags(
     fair: FairTags, form: TagForm, seeds: Sequence[int], **options: Any
 ) -> TableReport:
@@ -153,32 +156,30 @@ def report_of_tags(
 
 def together(reports: dict[str, Report]) -> TableReport:
     """Put the reports of fair tags together."""
-    rows = []
+    rows, cells = [], []
     for tag, report in reports.items():
         proof, made = report.facts.certificate, report.facts.made
-        rows.append(
-            {
-                "tag": tag,
-                "before": proof.disparity_before,
-                "after": (made or proof).disparity,
-                "epsilon": min(map(float, proof.epsilon)),
-                "changes": proof.expected_changes,
-                "proven": proof.holds,
-            }
+        row = {
+            "tag": tag,
+            "before": proof.disparity_before,
+            "after": (made or proof).disparity,
+            "epsilon": min(map(float, proof.epsilon)),
+            "changes": proof.expected_changes,
+            "proven": proof.holds,
+        }
+        rows.append(row)
+        cells.append(
+            [
+                tag,
+                f"{row['before']:.4f}",
+                f"{row['after']:.4f}",
+                f"{row['epsilon']:g}",
+                percent(row["changes"]),
+                "yes" if row["proven"] else "no",
+            ]
         )
     before, after = (max((row[name] for row in rows), default=0.0) for name in ("before", "after"))
     names = ["tag", "disparity before", "disparity after", "epsilon", "rows that change", "proven"]
-    cells = [
-        [
-            row["tag"],
-            f"{row['before']:.4f}",
-            f"{row['after']:.4f}",
-            f"{row['epsilon']:g}",
-            f"{100 * row['changes']:.2f} %",
-            "yes" if row["proven"] else "no",
-        ]
-        for row in rows
-    ]
     return TableReport(
         f"{len(rows)} tags: disparity {before:.4f} before, {after:.4f} after",
         [("Disparity of every tag, and rows that are expected to change", names, cells)],
