@@ -184,19 +184,15 @@ def audit_request(families: Any, **options: Any) -> Request:
 
 
 def audit_dataset(
-    data: Dataset,
-    request: Request,
-    draws: Draws,
-    clusters: Array | None = None,
-    library: str | None = None,
+    data: Dataset, request: Request, draws: Draws, clusters: Array | None = None
 ) -> Audit:
-    """Measure every family of a table; pass the library if the data do not have it."""
+    """Measure every family of a table."""
     refuse_scores(data)
     means, weight = _cell_means(data)
     request = request.of_classes(data.labels.vocabulary)
     families, _ = resolve(request, data.cells, weight, means)
     warn_of_doubts(SimpleNamespace(groups=data.cells, families=families, schema=data.schema))
-    return audit_families(data, families, draws, clusters, library)
+    return audit_families(data, families, draws, clusters)
 
 
 def _cell_means(data: Dataset) -> tuple[Floats, Floats]:
@@ -219,11 +215,7 @@ def places_of(cells: Cells, counting: Counting) -> tuple[Array, Floats | None]:
 
 
 def audit_families(
-    data: Dataset,
-    families: Families,
-    draws: Draws,
-    clusters: Array | None = None,
-    library: str | None = None,
+    data: Dataset, families: Families, draws: Draws, clusters: Array | None = None
 ) -> Audit:
     """Measure families that are settled on these rows."""
     cell_means, cell_weight = _cell_means(data)
@@ -264,7 +256,7 @@ def audit_families(
         n_boot=int(draws.n_boot),
         random_state=int(draws.random_state),
         clusters=None if clusters is None else len(np.unique(clusters)),
-        library=library_of(data) if library is None else library,
+        library=library_of(data),
         data=data,
         fitted=families,
     )

@@ -383,12 +383,8 @@ class ContinuousAudit:
         return plain_value(self.classes[int(self.explained_by_class.argmax())])
 
 
-_MEASURES = (
-    *("disparity", "to_overall", "ratio", "largest", "worst"),
-    *("disparity_by_class", "to_overall_by_class", "ratio_by_class"),
-)
-
-
+_BY_CLASS = ("disparity_by_class", "to_overall_by_class", "ratio_by_class")
+_MEASURES = ("disparity", "to_overall", "ratio", "largest", "worst", *_BY_CLASS)
 _NO_FINDING = ("library", "data", "fitted")  # how the data came, and the rows themselves
 
 
@@ -508,9 +504,8 @@ class Audit:
             )
             for each in self._every
         ]
-        axis = "disparity"
-        if self.continuous:
-            axis += ", or largest share of variance explained"
+        explained = ", or largest share of variance explained" if self.continuous else ""
+        axis = f"disparity{explained}"
         title = [f"Disparity by family, {self.n_rows:,} rows, {len(self.classes)} classes"]
         return measures(ax, "Audit", title, axis, found, self.level)
 

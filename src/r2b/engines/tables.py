@@ -346,7 +346,7 @@ class Scan:
         if clusters is not None:
             self.source.check([("clusters", [clusters])])
             codes = cluster_codes(self.source.columns([clusters])[clusters], data)
-        return audit_dataset(data, request, draws, codes, self.source.library)
+        return replace(audit_dataset(data, request, draws, codes), library=self.source.library)
 
     @contextmanager
     def _opened(

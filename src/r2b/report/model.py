@@ -15,8 +15,8 @@ from r2b._audit import Audit
 from r2b._audit.measure import audit_dataset, audit_request
 from r2b._audit.resampling import Draws
 from r2b._constraints.families.request import is_a
-from r2b._data import Dataset, Labels, Vocabulary
-from r2b._data.arrays import SAME, Floats, frozen
+from r2b._data import Dataset, Vocabulary
+from r2b._data.arrays import SAME, Floats
 from r2b._data.cells import read_cells
 from r2b._data.columns import column_of, refuse_lengths
 from r2b._data.dataset import combine, read_known_labels
@@ -24,7 +24,7 @@ from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.values import json_value
 from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import R2BError
-from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
+from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance, read_predictions
 from r2b.metrics.promise import parity_promise
 from r2b.report.facts import AFTERWARDS, facts_of_audit, flows_between
 from r2b.report.results import OPTIONS, Report, options_of
@@ -142,11 +142,13 @@ def model_report(
     if frontier is not None:
         columns = frontier._columns()
         names = ("plain_accuracy", "plain_disparity", "chance")
-        points = (zip(columns, row, strict=True) for row in zip(*columns.values(), strict=True))
         asked["cost"] = {
             "points": [
-                {name: None if np.isnan(value) else float(value) for name, value in point}
-                for point in points
+                {
+                    name: None if np.isnan(row[k]) else float(row[k])
+                    for k, name in enumerate(columns)
+                }
+                for row in zip(*columns.values(), strict=True)
             ],
             **{name: getattr(frontier, name) for name in names},
             "rows": frontier.n_rows,
@@ -217,11 +219,10 @@ def predictions_report(
     verdicts = as_facts(asked.get("asked", []))
     below, plain, epsilon = (chosen[name] for name in ("suppress_below", "plain", "epsilon"))
     draws = Draws(*(chosen[n] for n in ("n_permutations", "n_boot", "level", "random_state")))
-    given = {"y_pred": y_pred, "y": y, "plain": plain}
+    given = {"y": y, "y_pred": y_pred, "plain": plain}
     given = {name: each for name, each in given.items() if each is not None}
     data = _tables(given, rows)
-    decided, true, old = (data.get(name) for name in ("y_pred", "y", "plain"))
-    assert decided is not None
+    decided, old = data["y_pred"], data.get("plain")
     classes = decided.labels.vocabulary
     outcomes = read_outcomes(chosen["outcomes"], classes.values.tolist(), classes)
     request = audit_request("both", outcomes=outcomes)
@@ -258,12 +259,12 @@ def predictions_report(
     }
     if below:  # the text names groups with their rows
         model["promise"]["said"] = ""
-    if true is not None:
-        right = audit_dataset(_right(decided, true), audit_request("both"), draws)
-        shown = suppressed(facts_of_audit(right), below, right)["audit"]
-        model["accuracy"] = {"all": right.overall[0], "families": shown["families"]}
+    if y is not None:
+        right = _right(y, y_pred, rows, draws)
+        shown = suppressed(facts_of_audit(right), below, right).audit
+        model["accuracy"] = {"all": right.overall[0], "families": shown.families}
         if old is not None:
-            was = audit_dataset(_right(old, true), audit_request("both"), undrawn)
+            was = _right(y, plain, rows, undrawn)
             model["accuracy"]["plain"] = was.overall[0]
             if not below:
                 model["accuracy"]["before"] = [each.means[:, 0] for each in was.families]
@@ -312,9 +313,8 @@ def _asked(verdicts: list[Facts], below: int) -> list[Any]:
 
 
 def _tables(given: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Dataset]:
-    """Read decisions and true classes as labels of the same classes and groups."""
-    order = ("y", "y_pred", "plain")
-    columns = {name: column_of(given[name], what=name) for name in order if name in given}
+    """Read decisions as labels of the same groups and classes, which the true ones are among."""
+    columns = {name: column_of(each, what=name) for name, each in given.items()}
     for name, column in columns.items():
         refuse_lengths("y_pred", len(columns["y_pred"]), name, len(column))
     each = [read_vocabulary(column, what=name)[1].values for name, column in columns.items()]
@@ -333,13 +333,14 @@ def _tables(given: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Data
             rows["sample_weight"],
         )
         for name in columns
+        if name != "y"
     }
 
 
-def _right(decided: Dataset, true: Dataset) -> Dataset:
-    """Return a table whose labels say whether decisions are right."""
-    wrong = (decided.labels.array != true.labels.array).astype(np.int64)
-    return replace(decided, labels=Labels(Vocabulary(np.array(["right", "wrong"])), frozen(wrong)))
+def _right(y: Any, y_pred: Any, rows: Mapping[str, Any], draws: Draws) -> Audit:
+    """Audit how often decisions are right; the first class stands for those that are."""
+    table = read_predictions("equal_accuracy", y, y_pred, **rows)
+    return audit_dataset(table.data, audit_request("both"), draws)
 
 
 def _outcomes(model: Any) -> Outcomes | dict[str, list[Any]] | None:
