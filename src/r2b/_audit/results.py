@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
@@ -460,7 +460,7 @@ class Audit:
         return audit_html(self)
 
     def __str__(self) -> str:
-        return format_audit(self)
+        return "\n".join(_lines(self))
 
     @property
     def _every(self) -> tuple[FamilyAudit | ContinuousAudit, ...]:
@@ -677,99 +677,82 @@ class Audit:
         return stored
 
 
-def format_audit(found: Audit) -> str:
+def _lines(found: Audit) -> Iterator[str]:
     """Describe in a few lines how far from parity the labels are, and how much of it is chance."""
-    every, worst, what = found._every, found.worst or found.largest, found.compared
+    worst, what = found.worst or found.largest, found.compared
     # Names of groups of several columns include the columns.
     cells = None if found.data is None else found.data.cells
     alone = cells is not None and cells.kinds == (CATEGORICAL,) and cells.columns[0]
     start = f"{written(alone)}=" if alone else ""
-    lines = [
-        f"Audit: {counted(found.n_rows, 'row')}, {counted(len(found.classes), *_WORDS[what])}"
-        f", {counted(len(every), 'family', 'families')}"
-    ]
-
-    def note(name: str, text: str) -> None:
-        lines.append(f"  {name:18}{text}")
-
+    n_rows, n_classes = counted(found.n_rows, "row"), counted(len(found.classes), *_WORDS[what])
+    yield f"Audit: {n_rows}, {n_classes}, {counted(len(found._every), 'family', 'families')}"
     if worst is not None:
         none = "" if found.worst else "none beyond chance; the largest is "
         text = f"{_format_difference(worst, what, start)}{_in(worst.family)}{_format_level(worst)}"
-        note("worst", none + text)
+        yield f"  worst             {none}{text}"
     if found.clusters is not None:
-        text = counted(found.clusters, "cluster")
-        note("assumed", f"{text} of rows, independent of each other")
+        n_clusters = counted(found.clusters, "cluster")
+        yield f"  assumed           {n_clusters} of rows, independent of each other"
     elif found.n_permutations or found.n_boot:
-        note(
-            "assumed",
-            "rows are independent; if people or annotators have several rows each, say so with "
-            "clusters",
-        )
+        several = "if people or annotators have several rows each, say so with clusters"
+        yield f"  assumed           rows are independent; {several}"
     if found.small:
-        (where, group, rows), many = found.small[0], len(found.small)
-        have = counted(many, "group has", "groups have")
-        note(
-            "small",
-            f"{have} fewer than {FEWEST} rows, the smallest {rows:.3g}: {start}{written(group)}"
-            f"{_in(where)}; see min_group_size",
+        where, group, rows = found.small[0]
+        have = counted(len(found.small), "group has", "groups have")
+        yield (
+            f"  small             {have} fewer than {FEWEST} rows, the smallest {rows:.3g}: "
+            f"{start}{written(group)}{_in(where)}; see min_group_size"
         )
     if found.left_out > 0:
-        note("left out", f"{100 * found.left_out:.2f} % of the weight is in no family")
-    for family in every:
-        lines += _format_family(family, what, start)
+        yield f"  left out          {100 * found.left_out:.2f} % of the weight is in no family"
+    for family in found._every:
+        yield from _family_lines(family, what, start)
     if found.ranked:
         first = "" if found.ranked[0].level is None else ", those beyond chance first"
-        lines.append(f"  groups farthest from their family{first}")
-        lines += [_format_group(group, what, start) for group in found.ranked]
+        yield f"  groups farthest from their family{first}"
+        yield from (_format_group(group, what, start) for group in found.ranked)
     if found.absent:
-        note("absent", f"{counted(len(found.absent), 'group')} without rows in some stratum")
-        shown = found.absent[:5]
-        lines += [f"    {written(each.group)} in {written(each.stratum)}" for each in shown]
-        if len(found.absent) > len(shown):
-            lines.append(f"    and {len(found.absent) - len(shown)} more")
-    return "\n".join(lines)
+        n_absent = counted(len(found.absent), "group")
+        yield f"  absent            {n_absent} without rows in some stratum"
+        for each in found.absent[:5]:
+            yield f"    {written(each.group)} in {written(each.stratum)}"
+        if len(found.absent) > 5:
+            yield f"    and {len(found.absent) - 5} more"
 
 
-def _format_family(found: FamilyAudit | ContinuousAudit, what: str, start: str) -> list[str]:
-    name, lines = written(found.name) or "one attribute", list[str]()
+def _family_lines(found: FamilyAudit | ContinuousAudit, what: str, start: str) -> Iterator[str]:
+    name = written(found.name) or "one attribute"
     left_out = f", {found.left_out:,} rows left out" if found.left_out else ""
-
-    def note(name: str, text: str) -> None:
-        lines.append(f"    {name:16}{text}")
-
     if isinstance(found, FamilyAudit):
-        lines.append(f"  {name} ({counted(len(found.groups), 'group')}{left_out})")
-        note(
-            "disparity",
-            f"{found.disparity:.4f}  ({_format_difference(found.largest, what, start)})",
-        )
-        note("to overall", f"{found.to_overall:.4f}; smallest ratio {found.ratio:.4f}")
+        yield f"  {name} ({counted(len(found.groups), 'group')}{left_out})"
+        largest = _format_difference(found.largest, what, start)
+        yield f"    disparity       {found.disparity:.4f}  ({largest})"
+        yield f"    to overall      {found.to_overall:.4f}; smallest ratio {found.ratio:.4f}"
     else:
         of_class = f"of the variance of {what} {written(found.class_name)}, the most of any {what}"
-        lines.append(f"  {name} (continuous{left_out})")
-        note("explains", f"{100 * found.explained:.2f} % {of_class}")
+        yield f"  {name} (continuous{left_out})"
+        yield f"    explains        {100 * found.explained:.2f} % {of_class}"
     interval, chance = found.interval, found.chance
     if interval is not None:
         how = f"({100 * interval.level:g} %, {interval.method})"
-        note("interval", f"{interval.low:.4f} to {interval.high:.4f}  {how}")
+        yield f"    interval        {interval.low:.4f} to {interval.high:.4f}  {how}"
     if chance is not None:
         p = format_p_value(chance.p_value, chance.n_permutations)
         upto = f"up to {chance.quantile:.4f} in 19 of 20; p {p}"
-        note("by chance", f"{chance.mean:.4f} on average, {upto}")
-    if isinstance(found, FamilyAudit) and found.levels is not None and found.worst != found.largest:
-        worst = found.worst
-        text = "no two groups"
+        yield f"    by chance       {chance.mean:.4f} on average, {upto}"
+    if not isinstance(found, FamilyAudit) or found.levels is None:
+        return
+    worst, text = found.worst, "no two groups"
+    if worst != found.largest:
         if worst is not None:
             text = f"most in {_format_difference(worst, what, start)}{_format_level(worst)}"
-        note("beyond chance", text)
-    if isinstance(found, FamilyAudit) and found.verdicts_differ:
-        note(
-            "p and verdict",
-            "p is of the largest difference between any two groups, and by chance small groups "
-            "show a large one; what is called beyond chance is judged for the sizes of its own "
-            "groups",
+        yield f"    beyond chance   {text}"
+    if found.verdicts_differ:
+        yield (
+            "    p and verdict   p is of the largest difference between any two groups, and by "
+            "chance small groups show a large one; what is called beyond chance is judged for the "
+            "sizes of its own groups"
         )
-    return lines
 
 
 def _format_group(each: RankedGroup, what: str, start: str) -> str:

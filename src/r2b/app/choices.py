@@ -160,8 +160,8 @@ class Choice:
     def options(self) -> dict[str, Any]:
         """Return the options of :func:`r2b.debias`, those at their defaults left out."""
         names = ("bound", "families", "missing", "normalize")
-        chosen = {name: getattr(self, name) for name in names}
-        other = {name: value for name, value in chosen.items() if value != getattr(Choice, name)}
+        asked = [name for name in names if getattr(self, name) != getattr(Choice, name)]
+        other = {name: getattr(self, name) for name in asked}
         if self.task == "decisions":
             other["objective"] = "agreement"
         return {"epsilon": self.epsilon, **other, **dict(self.parameters)}

@@ -34,6 +34,9 @@ _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
 _ASSETS = ("report.css", "app.css", "app.js", "icon.svg")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
+_OF_FAMILIES = ("family", "groups", "stratum", "control_features")
+"""Facts of errors that the choice of groups is to blame for."""
+
 _NAMES = {
     "y": "the label",
     "y_true": "what is true",
@@ -260,11 +263,9 @@ def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
     names = [str(plain_value(name)) for name in fair.classes]
     stays = np.diag(fair.channel[place])
     moves = fair.channel[place] - np.diag(stays)
-    gaining, losing = (
-        np.argsort(-moves.sum(axis=0), kind="stable"),
-        np.argsort(stays, kind="stable"),
-    )
+    gaining = np.argsort(-moves.sum(axis=0), kind="stable")
     gaining = gaining[moves.max(axis=0)[gaining] >= _LEAST]
+    losing = np.argsort(stays, kind="stable")
     losing = losing[stays[losing] <= 1.0 - _LEAST]
     news, olds = gaining[:TOP_CLASSES], losing[: 2 * TOP_CLASSES]
     rows = [
@@ -330,18 +331,13 @@ def control_of(error: R2BError, choice: dict[str, Any]) -> str:
     column = facts.get("column", facts.get("argument", ...))
     rules = [
         (column in ("y", choice.get("label")), "label"),
-        (
-            isinstance(error, WeightError) or column in ("sample_weight", choice.get("weight")),
-            "weight",
-        ),
+        (column in ("sample_weight", choice.get("weight")), "weight"),
+        (isinstance(error, WeightError), "weight"),
         (isinstance(error, MissingValueError), "missing"),
         *((column in (choice.get(part) or ()), part) for part in ("sensitive", "control")),
         *((name in facts, name) for name in (*FIELDS, "task", "kind")),
-        (
-            not facts.keys().isdisjoint({"family", "groups", "stratum", "control_features"}),
-            "families",
-        ),
-        (not facts.keys().isdisjoint({"n_classes", "class_name"}), "label"),
+        *((name in facts, "families") for name in _OF_FAMILIES),
+        ("n_classes" in facts or "class_name" in facts, "label"),
     ]
     return next((control for concerned, control in rules if concerned), "general")
 

@@ -310,12 +310,10 @@ def _labels(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Resp
     if choice.task == "predictions":
         told = {name: str(asked[name]) for name in ("purpose", "owner") if asked.get(name)}
         page = prediction_report(workspace.table, choice, **told).to_html()
-        name = file_name(workspace, choice, "html")
-        return _download(page.encode(), name, "text/html; charset=utf-8")
+        return _download(workspace, choice, page, "html")
     if choice.task == "decisions":
         choice = replace(choice, form="round")
-    content = labels_file(workspace, choice)
-    return _download(content, file_name(workspace, choice, "zip"), "application/zip")
+    return _download(workspace, choice, labels_file(workspace, choice), "zip")
 
 
 def _report(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
@@ -326,18 +324,18 @@ def _report(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Resp
         trace={"date": stamp(), "input": mark_of(workspace.data(choice))},
     )
     facts["command"] = code_of(workspace, replace(choice, form="soft"))
-    name = file_name(workspace, choice, "html")
-    return _download(to_html(facts).encode(), name, "text/html; charset=utf-8")
+    return _download(workspace, choice, to_html(facts), "html")
 
 
 def _code(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
-    text, name = code_of(workspace, choice), file_name(workspace, choice, "py")
-    return _download(text.encode(), name, "text/x-python; charset=utf-8")
+    return _download(workspace, choice, code_of(workspace, choice), "py")
 
 
-def _download(content: bytes, name: str, kind: str) -> Response:
-    disposition = f"attachment; filename*=UTF-8''{quote(name)}"
-    return Response(content, media_type=kind, headers={"content-disposition": disposition})
+def _download(workspace: Workspace, choice: Choice, content: str | bytes, ending: str) -> Response:
+    kind = {"html": "text/html", "py": "text/x-python", "zip": "application/zip"}[ending]
+    name = quote(file_name(workspace, choice, ending))
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(content, media_type=kind, headers=headers)
 
 
 _ACTIONS: dict[str, tuple[Callable[..., Response], tuple[str, ...]]] = {

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from r2b._data.numbers import refuse_other_number
 from r2b.errors import ParameterError, R2BError, require
 
 MAX_UPLOAD = 200  # megabytes
@@ -142,16 +143,8 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
             "The token is shorter than 16 characters.",
             remedy="Pass secrets.token_urlsafe(24), or the like.",
         )
-    if (
-        isinstance(max_upload, bool)
-        or not isinstance(max_upload, (int, float))
-        or not 0 < max_upload < 1e6
-    ):
-        raise ParameterError(
-            f"max_upload is {max_upload!r}.",
-            remedy="Pass a size in megabytes, such as 200.",
-            max_upload=max_upload,
-        )
+    remedy = "Pass a size in megabytes, such as 200."
+    refuse_other_number("max_upload", max_upload, remedy, lambda size: 0 < size < 1e6)
     from r2b.app.routes import App
 
     return App(token, int(max_upload * 1e6), host)

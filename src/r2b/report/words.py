@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from math import inf
 from typing import Any
@@ -431,7 +431,8 @@ def answer(facts: Facts) -> list[dict[str, str]]:
     """Return the figures that a reader looks for first, each with its unit and a note."""
     if facts.made is not None:
         return _answer_of_change(facts)
-    return [*_answer_of_audit(facts), *_answer_if_made(facts), *_answer_of_model(facts)]
+    more = _answer_if_made(facts) if facts.model is None else _answer_of_model(facts.model)
+    return [*_answer_of_audit(facts), *more]
 
 
 def of_a_pair(facts: Facts) -> bool:
@@ -494,71 +495,69 @@ def _bound(proof: Facts) -> dict[str, str]:
     return _figure("Bound", *figure, what)
 
 
-def _answer_of_audit(facts: Facts) -> list[dict[str, str]]:
+def _answer_of_audit(facts: Facts) -> Iterator[dict[str, str]]:
     found, families = facts.headline, facts.audit.families
     if found is None:
-        return []
+        return
     where = f" of {family_name(found.family)}" if found.family else ""
     note = f"largest difference between two groups{where}"
     if of_a_pair(facts):
         note = f"between two groups{where}, the difference farthest beyond chance"
-    figures = [_figure("Found", number(100 * found.difference), "points", note)]
+    yield _figure("Found", number(100 * found.difference), "points", note)
     if found.chance is not None:
-        most = number(100 * found.chance.quantile)
         note = "at most, in 19 of 20 tables without any difference"
-        figures.append(_figure("Chance", most, "points", note))
+        yield _figure("Chance", number(100 * found.chance.quantile), "points", note)
     if found.interval is not None and facts.model is None:
         low, high = (number(100 * end) for end in found.interval)
         note = f"{number(100 * found.level, 0)} % interval of the difference"
-        figures.append(_figure("Interval", f"{low} to {high}", "points", note))
+        yield _figure("Interval", f"{low} to {high}", "points", note)
     ratios = [family.ratio for family in families if isinstance(family.ratio, float)]
     if ratios and facts.change is None:
         note = "lowest share of a group over the highest; four fifths is 0.8"
-        figures.append(_figure("Ratio", ratio(min(ratios)), "", note))
-    return figures
+        yield _figure("Ratio", ratio(min(ratios)), "", note)
 
 
-def _answer_if_made(facts: Facts) -> list[dict[str, str]]:
+def _answer_if_made(facts: Facts) -> Iterator[dict[str, str]]:
     """Say what labels would have that could be made."""
-    if not is_changed(facts):
-        return []
-    note = f"if {percent(facts.change.expected_changes)} of the labels were changed; none were"
-    return [_figure("Possible", *_disparity(facts, facts.certificate.disparity), note)]
+    if is_changed(facts):
+        share = percent(facts.change.expected_changes)
+        note = f"if {share} of the labels were changed; none were"
+        yield _figure("Possible", *_disparity(facts, facts.certificate.disparity), note)
 
 
-def _answer_of_model(facts: Facts) -> list[dict[str, str]]:
-    model, figures = facts.model, []
-    if model is not None and model.promise.bound is not None:
+def _answer_of_model(model: Facts) -> Iterator[dict[str, str]]:
+    if model.promise.bound is not None:
         note = f"at most, for new rows, in {model.promise.criterion}"
-        figures.append(_figure("Promise", number(100 * model.promise.bound), "points", note))
-    if model is not None and model.accuracy is not None:
+        yield _figure("Promise", number(100 * model.promise.bound), "points", note)
+    if model.accuracy is not None:
         note = "of the decisions are right"
         if "plain" in model.accuracy:
             note += f"; {model.plain.name}: {percent(model.accuracy.plain)}"
-        figures.append(_figure("Accuracy", number(100 * model.accuracy.all), "%", note))
-    return figures
+        yield _figure("Accuracy", number(100 * model.accuracy.all), "%", note)
 
 
 def left_out(facts: Facts) -> list[str]:
     """Say which rows are not counted, and why."""
-    audit, said = facts.audit, []
+    return list(_left_out(facts)) or ["None: every row is counted in every family."]
+
+
+def _left_out(facts: Facts) -> Iterator[str]:
+    audit = facts.audit
     for family in audit.families:
         if family.left_out:
             have = "has" if family.left_out == 1 else "have"
-            name = family_name(family.name)
-            said.append(f"{rows_of(family.left_out)} {have} no known group of {name}.")
+            yield f"{rows_of(family.left_out)} {have} no known group of {family_name(family.name)}."
     if audit.left_out > 0:
         kept = made(facts, " and would keep their labels", " and kept their labels")
         share, kept = percent(audit.left_out), kept if facts.change else ""
-        said.append(f"Rows of {share} of the weight are in no group at all{kept}.")
+        yield f"Rows of {share} of the weight are in no group at all{kept}."
     if facts.excluded:
         names, more = ", ".join(map(quoted, facts.excluded[:5])), len(facts.excluded) - 5
         rest = f" and {more:,} more" if more > 0 else ""
-        said.append(f"Groups left out for having too few rows: {names}{rest}.")
+        yield f"Groups left out for having too few rows: {names}{rest}."
     if audit.absent:
         many = plural(len(audit.absent), "group does", "groups do")
-        said.append(f"{many} not occur in some value of the control features.")
-    return said or ["None: every row is counted in every family."]
+        yield f"{many} not occur in some value of the control features."
 
 
 def supposed(audit: Facts) -> str:
@@ -775,21 +774,24 @@ def _next_of_model(model: Facts, found: Facts | None) -> str:
 
 def certificate(facts: Facts) -> list[str]:
     """Say what the certificate proves."""
+    return [] if facts.certificate is None else list(_proof(facts))
+
+
+def _proof(facts: Facts) -> Iterator[str]:
     proof, change, left = facts.certificate, facts.change, leaving(facts)
-    if proof is None:
-        return []
-    families = proof.families
-    sentences = [] if left is None else [left]
-    sentences += [_kept(facts, family) for family in families[:SHOWN_FAMILIES]]
+    families, gap = proof.families, tiny(proof.relative_gap)
+    if left is not None:
+        yield left
+    for family in families[:SHOWN_FAMILIES]:
+        yield _kept(facts, family)
     if len(families) > SHOWN_FAMILIES:
         within = ", all within their bound" if proof.excess <= 1e-9 else ""
-        sentences.append(f"And {len(families) - SHOWN_FAMILIES:,} more families{within}.")
-    gap = tiny(proof.relative_gap)
-    end = f"The optimum is not proven: a relative gap of {gap} is left. {change.advice}"
+        yield f"And {len(families) - SHOWN_FAMILIES:,} more families{within}."
     if change.proven:
-        left = f"a relative gap of {gap}, which is rounding" if proof.relative_gap else "no gap"
-        end = f"No labels within the bounds are closer: the proof leaves {left}."
-    return [*sentences, end]
+        leaves = f"a relative gap of {gap}, which is rounding" if proof.relative_gap else "no gap"
+        yield f"No labels within the bounds are closer: the proof leaves {leaves}."
+    else:
+        yield f"The optimum is not proven: a relative gap of {gap} is left. {change.advice}"
 
 
 def _kept(facts: Facts, family: Facts) -> str:
