@@ -11,7 +11,7 @@ import pytest
 
 import r2b
 from r2b._audit import Audit, audit
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
 from r2b.metrics.intervals import disparity_interval

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._audit.measure import places_of
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, places_of
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from r2b._audit import Audit, Frontier
-from r2b._audit.measure import audit_dataset, audit_request
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, audit_dataset, audit_request
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
 from r2b._constraints.families import Request
 from r2b._data import Dataset

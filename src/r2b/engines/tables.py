@@ -11,8 +11,7 @@ from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
-from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, audit_dataset, audit_request, cluster_codes
 from r2b._audit.results import Audit
 from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from r2b._audit import Audit, Frontier
-from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, audit_dataset, audit_request, cluster_codes
 from r2b._audit.tradeoff import path_of, solved_along
 from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import FEWEST, doubts_of

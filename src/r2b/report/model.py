@@ -12,8 +12,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from r2b._audit import Audit
-from r2b._audit.measure import audit_dataset, audit_request
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, audit_dataset, audit_request
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Vocabulary
 from r2b._data.arrays import SAME, Floats

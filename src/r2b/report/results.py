@@ -9,8 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from r2b._audit import Audit
-from r2b._audit.measure import audit_families
-from r2b._audit.resampling import Draws
+from r2b._audit.measure import Draws, audit_families
 from r2b._data import Dataset
 from r2b._files import AtomicWriter
 from r2b._labels import FairLabels
