@@ -88,6 +88,11 @@ class Layout:
         if not self.settings:
             object.__setattr__(self, "settings", (None,) * len(self.columns))
 
+    def places_of(self, crossings: Array) -> Array:
+        """Return the cell of each crossing of codes; -1 for one that is not in the table."""
+        place = {tuple(codes): cell for cell, codes in enumerate(self.table.tolist())}
+        return np.array([place.get(tuple(codes), -1) for codes in crossings.tolist()])
+
     @property
     def parts(self) -> tuple[Any, ...]:
         """What a layout is made of, in order: groups and schemas of the same cells take it over."""
@@ -375,8 +380,7 @@ def read_known_cells(
     layout = replace(fitted, vocabularies=vocabularies)
     if not known_crossings:
         return Cells(*replace(layout, table=table).parts, codes=here)
-    place = {tuple(row): cell for cell, row in enumerate(fitted.table.tolist())}
-    places = np.array([place.get(tuple(row), -1) for row in table.tolist()])
+    places = fitted.places_of(table)
     if -1 in places:
         row, count = first_and_count((places < 0)[here])
         name, number = str(replace(layout, table=table).names[here[row]]), row_number(row)

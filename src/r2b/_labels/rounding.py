@@ -204,11 +204,9 @@ class DependentRounding:
     --------
     >>> forest = DependentRounding(n_classes=2, n_slots=2, capped=False, compiled=False)
     >>> halves = np.array([0.5, 0.5, 0.5, 0.5])
-    >>> start, classes = np.array([0, 2, 4]), np.array([0, 1, 0, 1])
-    >>> owners, chosen = forest.add(
-    ...     start, classes, halves, np.array([7, 8]), np.ones(2), np.zeros(4)
-    ... )
-    >>> sorted(owners.tolist()), sorted(chosen.tolist())
+    >>> rows, classes = np.array([7, 7, 8, 8]), np.array([0, 1, 0, 1])
+    >>> decided, chosen = forest.add(rows, classes, halves, np.ones(4), np.zeros(4))
+    >>> sorted(decided.tolist()), sorted(chosen.tolist())
     ([7, 8], [0, 1])
     """
 
@@ -230,20 +228,15 @@ class DependentRounding:
         return array.tolist() if self._listed else np.ascontiguousarray(array)
 
     def add(
-        self,
-        start: Whole,
-        classes: Whole,
-        masses: Floats,
-        owners: Whole,
-        sizes: Floats,
-        uniforms: Floats,
+        self, rows: Whole, classes: Whole, masses: Floats, sizes: Floats, uniforms: Floats
     ) -> tuple[Whole, Whole]:
-        """Add rows; return owner and class of the entries, of any row so far, that became full.
+        """Add entries; return row and class of those, of any row so far, that became full.
 
-        Row i is called ``owners[i]``, is full at ``sizes[i]``, and has the entries ``start[i]`` to
-        ``start[i + 1]`` (two or more, all strictly between 0 and full) of ``classes`` and
-        ``masses``.
+        All entries of a row, two or more, come together and in the order of the rows. Each has the
+        size at which its row is full, and a mass strictly between 0 and that.
         """
+        owners, first = np.unique(rows, return_index=True)
+        start, sizes = np.append(first, len(rows)), sizes[first]
         room = np.zeros(len(masses) + len(self._state[0]), np.int64)
         full = self._vector(room), self._vector(room.copy())
         given = [self._vector(array) for array in (start, classes, masses, owners, sizes, uniforms)]
@@ -295,14 +288,12 @@ def round_table(targets: ArrayLike, rng: SeededStream | np.random.Generator) -> 
     parts = np.vstack([parts, np.where(near, 0.0, np.ceil(sums) - sums)])
     counts = np.vstack([floor.astype(np.int64) + ups, np.zeros((1, n_classes), np.int64)])
     counts += parts >= 1
-    owner, column = np.nonzero((parts > 0) & (parts < 1))
-    owners, lengths = np.unique(owner, return_counts=True)
-    start = np.concatenate([[0], np.cumsum(lengths)])
+    row, column = np.nonzero((parts > 0) & (parts < 1))
     rounding = DependentRounding(
         n_classes, len(parts), capped=True, compiled=parts.size > COMPILE_FROM
     )
-    masses, ones = parts[owner, column], np.ones(len(owners))
-    counts[rounding.add(start, column, masses, owners, ones, rng.random(len(owner)))] += 1
+    masses, ones = parts[row, column], np.ones(len(row))
+    counts[rounding.add(row, column, masses, ones, rng.random(len(row)))] += 1
     # All sums are whole, so what is left is whole but for rounding errors.
     row, column, mass = rounding.undecided()
     counts[row, column] += mass > 0.5
@@ -579,19 +570,11 @@ class RowRounding:
         heavy[row[sure]] = False
         open_ = heavy[row]
         row, column, chance = row[open_], column[open_], chance[open_]
-        owners, lengths = np.unique(row, return_counts=True)
-        start = np.concatenate([[0], np.cumsum(lengths)])
-        nodes = groups[row].astype(np.int64) * self.n_classes + column
+        sizes, nodes = values[row], groups[row].astype(np.int64) * self.n_classes + column
         # One uniform per entry that follows from the row's draw and the class alone.
         uniforms = entry_uniforms(draws[row], column)
-        self._decide(
-            *self._forest.add(
-                start, nodes, chance * values[row], first + owners, values[owners], uniforms
-            )
-        )
-
-    def _decide(self, rows: Whole, nodes: Whole) -> None:
-        self._codes[rows] = nodes % self.n_classes
+        decided, nodes = self._forest.add(first + row, nodes, chance * sizes, sizes, uniforms)
+        self._codes[decided] = nodes % self.n_classes
 
     def finish(self) -> Array:
         """Decide the rows that are left, fewer than classes in each group; return all classes."""

@@ -146,8 +146,7 @@ def widened(
     # of rows without one.
     n_old, n_new = (np.array([len(each) for each in many]) for many in (known_values, vocabularies))
     known = np.where(table < n_old, table, np.where(table == n_new, n_old, -1))
-    places = {tuple(cell): place for place, cell in enumerate(schema.table.tolist())}
-    place = np.array([places.get(tuple(cell), -1) for cell in known.tolist()])
+    place = schema.places_of(known)
     shifts, priced = rule.response(schema).shifts[place], place >= 0
     if rule.table is None:
         for new in np.flatnonzero(~priced & (known >= 0).all(axis=1)):
