@@ -58,8 +58,8 @@ WARNINGS = """## What a warning can know
 
 Let a group and the others have the same mean on the rows of `fit`, which prices see to. Their means in the population then differ by
 chance, with the standard deviation *sd* of that difference on these rows. No rows are left to say in which direction or how much: a fit
-cannot know more of new rows than *sd*. `fit` therefore warns where *sd* is above epsilon by more than .025, or where unseen rows show a
-disparity above epsilon by more than chance explains, and its report never says less than *sd*.
+cannot know more of new rows than *sd*. `fit` therefore warns where *sd* is above .025 and twice epsilon, so that 3 of 5 normal draws are above epsilon,
+or where unseen rows show a disparity above epsilon by more than chance explains, and its report never says less than *sd*.
 
 So warned, {seen} of the fits whose new rows are above epsilon by more than chance had a warning. Of these warnings, {wrong} named only
 groups that are within epsilon on new rows; but in {unsure} new rows could not tell the disparity from chance. Both numbers cannot be good

@@ -203,7 +203,7 @@ WIDEST = 0.1
 """Where new rows may be farther above epsilon than this, parity is not shown."""
 
 NOTICED = 0.025
-"""How far above epsilon one standard deviation of chance must be for a warning to speak of it."""
+"""Below this, one standard deviation of chance is no reason to warn."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class GroupParity:
         is), nor with chance on top above epsilon by more than 0.1; otherwise "not shown".
     likely : bool
         In the report of ``fit``: whether new rows are likely to show a disparity above epsilon,
-        because one standard deviation of chance is above it by more than 0.025.
+        because one standard deviation of chance is above twice epsilon and 0.025.
     """
 
     family: str
@@ -455,7 +455,8 @@ def _judged(
     name = None if each.n_right else plain_value(known[k])
     other = "" if two is None else each.groups[two]
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))
-    likely = verdict != "not met" and bool((least > epsilon + NOTICED).any())
+    # with a standard deviation of 2 epsilon, 3 of 5 normal draws are above epsilon
+    likely = verdict != "not met" and bool((least > np.maximum(2 * epsilon, NOTICED)).any())
     names = each.name, each.criterion, each.groups[one], other, name
     return GroupParity(*names, *numbers, verdict, likely)
 
