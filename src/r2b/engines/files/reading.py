@@ -130,7 +130,11 @@ class Stored(ABC):
         with reading(part):
             self._seen = self._size_and_time()
         self.n_bytes = self._seen[0]
-        self.codecs: dict[str, str] = {}
+
+    @property
+    def codecs(self) -> dict[str, str]:
+        """Return how columns are compressed, in formats where each has its codec."""
+        return {}
 
     @abstractmethod
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:

@@ -30,13 +30,20 @@ class ParquetStored(Stored):
         super().__init__(part, options)
         with reading(part), self._opened() as file:
             self.schema, footer = file.schema_arrow, file.metadata
-            groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-            for group in groups[:1]:
-                for column in map(group.column, range(group.num_columns)):
-                    codec = column.compression.replace("UNCOMPRESSED", "NONE")
-                    self.codecs[column.path_in_schema] = codec
-        self.groups = tuple(group.num_rows for group in groups)
+        self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
         self.n_rows = sum(self.groups)
+
+    @property
+    def codecs(self) -> dict[str, str]:
+        """Read where rows were read before: damaged columns could end the process."""
+        with reading(self.part), self._opened() as file:
+            footer = file.metadata
+        groups = [footer.row_group(0)] if self.groups else []
+        columns = [group.column(k) for group in groups for k in range(group.num_columns)]
+        return {
+            each.path_in_schema: each.compression.replace("UNCOMPRESSED", "NONE")
+            for each in columns
+        }
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield one job per row group; a large one is read here, and its parts are handed on."""
