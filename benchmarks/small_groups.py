@@ -240,7 +240,7 @@ def unfairness(rows: ScoreRows, fair: Floats) -> float:
 
     Groups count by their rows; of several comparisons the worst counts.
     """
-    means = rows.groups.means(rows.groups.compared(fair))
+    means = rows.groups.means(fair)
     worst, sd = 0.0, deviations(rows.groups, fair)
     for each, m, s, size in zip(
         rows.groups.comparisons, means, sd, rows.groups.sizes(), strict=True

@@ -26,6 +26,7 @@ from r2b.sklearn.labels import (
     class_order,
     n_rows_of,
     note_features,
+    options_of,
     publish,
     require_sensitive,
     solve,
@@ -348,8 +349,8 @@ class ParityClassifier(FairPredictor):
         if fair and not gives_probabilities(self):
             require_probabilities(self.estimator, "estimator", "or pass `decisions='likeliest'`")
         codes = self._fit_groups(rows)
-        epsilons = zip(self._criteria, epsilons_of(self.epsilon, self._criteria), strict=True)
-        options = {**self._options(), "epsilon": dict(epsilons).get("demographic_parity")}
+        epsilon = epsilons_of(self.epsilon, self._criteria).get("demographic_parity")
+        options = {**options_of(self), "epsilon": epsilon}
         labels = debias_rows(self.groups, rows, codes, options)
         training = self._choose(labels, rows.seed)
         self._publish(labels)
@@ -462,8 +463,7 @@ class ParityClassifier(FairPredictor):
             form=choice.form,
             random_state=int(seeds.generate_state(1)[0]),
         )
-        weight = None if sample_weight is None else weight_column(sample_weight)
-        rows = fair_rows(solved, choice.form, given, n_rows, weight)
+        rows = fair_rows(solved, choice.form, given, n_rows, weight_column(sample_weight))
         # A first batch that fails leaves nothing behind, so that the next one is the first again.
         self.estimator_ = train_further(learner, X, rows, solved.classes)
         self.form_, self.form_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1

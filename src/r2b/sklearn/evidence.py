@@ -376,8 +376,7 @@ class ParityReport:
 def largest_disparity(groups: TrueGroups, rows: Floats) -> float:
     """Return the largest disparity of all comparisons, by what their bounds limit."""
     found = 0.0
-    compared = groups.means(groups.compared(rows))
-    means = zip(groups.comparisons, compared, groups.sizes(), strict=True)
+    means = zip(groups.comparisons, groups.means(rows), groups.sizes(), strict=True)
     for each, mean, size in means:
         bounded = np.isfinite(np.atleast_2d(each.bound.epsilon)).any(axis=0)
         found = max(found, float(each.bound.measure(mean, size)[bounded].max(initial=0.0)))
@@ -402,8 +401,7 @@ def parity_of_groups(
     n_tests *= groups.judged_together
     # every fit makes a report: in 99 of 100 fair ones nothing is above chance
     quantile = NormalDist().inv_cdf(1.0 - 0.005 / n_tests)
-    means = groups.means(groups.compared(rows))
-    sizes, sd = groups.sizes(), deviations(groups, rows)
+    means, sizes, sd = groups.means(rows), groups.sizes(), deviations(groups, rows)
     for each, mean, size, own in zip(groups.comparisons, means, sizes, sd, strict=True):
         for g in range(len(each.groups)):
             rest = np.arange(len(size)) != g

@@ -28,6 +28,7 @@ from r2b.sklearn.groups import (
     TrueGroups,
     choose_group_learner,
     predict_codes,
+    true_groups,
 )
 from r2b.sklearn.labels import WITHOUT, check_same_rows, require_sensitive, weight_column
 from r2b.sklearn.learners import require_probabilities
@@ -157,16 +158,9 @@ def fair_labels(
         assert fair.dataset is not None
         check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
         return fair
-    rows = FitRows.of(
-        X,
-        y,
-        data,
-        request_and_settings(asked)[0],
-        cv=cv,
-        clusters=clusters,
-        random_state=random_state,
-        normalize=asked["normalize"],
-    )
+    request = request_and_settings(asked)[0]
+    read = true_groups(y, {**data, "normalize": asked["normalize"]}, request)
+    rows = FitRows.of(X, y, data, read, cv=cv, clusters=clusters, random_state=random_state)
     learner, _ = choose_group_learner(group_estimator, None)
     codes, _ = predict_codes(learner, X, rows.groups, rows.folds, n_jobs)
     return debias_rows(groups, rows, codes, asked)
@@ -238,7 +232,7 @@ def visible_groups(
     """
     require_probabilities(estimator, "estimator", "or pass another classifier")
     found = read_cells(sensitive_features)
-    weight = None if sample_weight is None else weight_column(sample_weight)
+    weight = weight_column(sample_weight)
     codes, names = found.codes.astype(np.int64), tuple(map(str, found.names.tolist()))
     check_same_rows(X, len(codes), found.index)
     bound: Any = None  # nothing is compared

@@ -170,13 +170,6 @@ class TrueGroups:
         """Return the sensitive features of rows from the probabilities of their codes."""
         return {each.name: each.membership(codes) for each in self.comparisons}
 
-    def sums(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Add up rows and their weights by true code."""
-        weight = np.ones(len(rows)) if self.weight is None else self.weight
-        columns = [np.bincount(self.codes, weight * column, self.n_codes) for column in rows.T]
-        sizes = np.bincount(self.codes, weight, self.n_codes)
-        return np.transpose(columns), np.asarray(sizes, np.float64)
-
     def compared(self, rows: Floats) -> Floats:
         """Return what is compared of rows of classes, in the last axis."""
         return rows if self.outcomes is None else self.outcomes.shares(rows)
@@ -186,10 +179,13 @@ class TrueGroups:
         """How much each class counts in every outcome; None where classes are compared."""
         return None if self.outcomes is None else self.outcomes.matrix
 
-    def means(self, rows: Floats) -> list[Floats]:
-        """Return the means of what is compared, by true group, for every comparison."""
-        sums = self.sums(rows)
-        return [each.means(*sums) for each in self.comparisons]
+    def means(self, rows: Floats, power: int = 1) -> list[Floats]:
+        """Return the means of what is compared, or of its power, for every comparison."""
+        weight = np.ones(len(rows)) if self.weight is None else self.weight
+        values = self.compared(rows) ** power
+        columns = [np.bincount(self.codes, weight * column, self.n_codes) for column in values.T]
+        sizes = np.asarray(np.bincount(self.codes, weight, self.n_codes), np.float64)
+        return [each.means(np.transpose(columns), sizes) for each in self.comparisons]
 
     def sizes(self) -> list[Floats]:
         """Return the number of rows of all groups; of weighted rows Kish's effective number."""
@@ -273,8 +269,7 @@ class TrueGroups:
 
     def part(self, chosen: Whole) -> TrueGroups:
         """Keep some of the rows."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return replace(self, codes=self.codes[chosen], weight=weight)
+        return replace(self, codes=self.codes[chosen], weight=part_of(self.weight, chosen))
 
     def without_rows(self) -> TrueGroups:
         """Keep names and comparisons: a stored model holds nobody's group."""
@@ -344,12 +339,12 @@ def true_groups(
         codes = codes * dataset.n_classes + dataset.labels.array
         n_codes *= dataset.n_classes
     weight = np.asarray(np.bincount(codes, dataset.weight, n_codes), np.float64)
-    for criterion, epsilon in zip(asked, epsilons_of(request.epsilon, criteria), strict=True):
+    for name, epsilon in epsilons_of(request.epsilon, criteria).items():
         wanted = replace(request, epsilon=epsilon).of_classes(dataset.labels.vocabulary)
         _, parity = resolve(wanted, dataset.cells, cell_weight, means)
         for each in _comparisons(parity):
             if by_class:
-                found += _split(each, criterion, names, positive, weight, absent)
+                found += _split(each, CRITERIA[name], names, positive, weight, absent)
             else:
                 found.append(each)
     if absent and request.absent == "error":
@@ -366,21 +361,21 @@ def true_groups(
     return TrueGroups(dataset.schema, codes, *size, tuple(found), *rows, outcomes=outcomes), dataset
 
 
-def epsilons_of(epsilon: Any, criteria: Sequence[str]) -> list[Any]:
+def epsilons_of(epsilon: Any, criteria: Sequence[str]) -> dict[str, Any]:
     """Return the epsilon of each criterion: the same for all, or by name.
 
     Examples
     --------
     >>> epsilons_of({"equal_accuracy": 0.1, "demographic_parity": 0.0}, list(CRITERIA)[::4])
-    [0.0, 0.1]
+    {'demographic_parity': 0.0, 'equal_accuracy': 0.1}
     """
     if not isinstance(epsilon, Mapping) or not any(name in CRITERIA for name in epsilon):
-        return [epsilon] * len(criteria)
+        return dict.fromkeys(criteria, epsilon)
     if set(epsilon) != set(criteria):
         problem = f"epsilon names {listed(epsilon)}, but criterion is {listed(criteria)}."
         remedy = "Give each criterion its epsilon, or one epsilon for all."
         raise ParameterError(problem, remedy=remedy, epsilon=list(epsilon), criterion=[*criteria])
-    return [epsilon[name] for name in criteria]
+    return {name: epsilon[name] for name in criteria}
 
 
 def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
@@ -473,19 +468,15 @@ class FitRows:
         X: Any,
         y: Any,
         data: dict[str, Any],
-        request: Request,
+        read: tuple[TrueGroups, Dataset],
         *,
         cv: Any,
         random_state: Any,
-        criteria: Sequence[str] = ("demographic_parity",),
-        positive: Any = None,
-        normalize: bool = False,
         clusters: Any = None,
         fit_params: dict[str, Any] | None = None,
     ) -> FitRows:
-        """Read rows, and deal them into folds that are alike in groups and classes."""
-        data_read = {**data, "normalize": normalize}
-        groups, dataset = true_groups(y, data_read, request, criteria, positive)
+        """Deal rows that :func:`true_groups` read into folds alike in groups and classes."""
+        groups, dataset = read
         check_same_rows(X, dataset.n_rows, dataset.index)
         array, strata = dataset.labels.array, dataset.cells.codes.astype(np.int64)
         truth = None

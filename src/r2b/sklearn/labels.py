@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 from r2b._data import Vocabulary
 from r2b._data.arrays import Array
 from r2b._data.attributes import MEMBERSHIP
-from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.columns import column_of, refuse_other_rows, row_labels
 from r2b._data.dataset import Schema
 from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import read_weight
@@ -58,10 +58,13 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
         There are no sensitive features.
     """
     require_sensitive(data["sensitive_features"], type(estimator).__name__)
+    return debias(y, multilabel=False, **options_of(estimator), **data)
+
+
+def options_of(estimator: Any) -> dict[str, Any]:
+    """Return the options of ``debias`` that an estimator has."""
     taken = estimator.get_params(deep=False)
-    return debias(
-        y, multilabel=False, **{name: taken[name] for name in DEFAULTS if name in taken}, **data
-    )
+    return {name: taken[name] for name in DEFAULTS if name in taken}
 
 
 def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
@@ -139,8 +142,7 @@ def part_of(rows: Any, chosen: Array) -> Any:
 
 def check_same_rows(X: Any, n_rows: int, index: Any | None) -> None:
     """Refuse features of other rows: another number of them, or another pandas index."""
-    refuse_lengths("X", int(_num_samples(X)), "y", n_rows)
-    refuse_other_index(("X", row_labels(X)), ("y", index))
+    refuse_other_rows(("X", int(_num_samples(X)), row_labels(X)), ("y", n_rows, index))
 
 
 def note_features(estimator: Any, X: Any, *, first: bool = True) -> None:
@@ -148,14 +150,16 @@ def note_features(estimator: Any, X: Any, *, first: bool = True) -> None:
     validate_data(estimator, X, skip_check_array=True, reset=first)
 
 
-def weight_column(sample_weight: Any) -> Array:
-    """Read weights; a table of one column is a column.
+def weight_column(sample_weight: Any) -> Any:
+    """Read weights; a table of one column is a column, and None stays None.
 
     Examples
     --------
     >>> weight_column([[1], [2]])
     array([1., 2.])
     """
+    if sample_weight is None:
+        return None
     return read_weight(column_of(sample_weight, what="sample_weight"))
 
 

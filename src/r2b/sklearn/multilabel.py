@@ -34,7 +34,7 @@ from r2b.sklearn.evidence import ParityReport
 from r2b.sklearn.fair_labels import debias_rows
 from r2b.sklearn.folds import out_of_fold
 from r2b.sklearn.groups import FitRows, true_groups
-from r2b.sklearn.labels import without_rows
+from r2b.sklearn.labels import options_of, without_rows
 from r2b.sklearn.learners import takes_probabilities
 from r2b.sklearn.training import TrainingRows, params_for, rows_at, train
 
@@ -342,7 +342,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
                 warnings.simplefilter("ignore", DataWarning)
                 each._fit_rules(mine, _pair(scores[:, k]), codes)
         if trains_on_fair:
-            options = model._options() | _by_tag(request)
+            options = options_of(model) | _by_tag(request)
             labels.append(debias_rows(model.groups, mine, codes, options))
         models.append(each)
     model.score_estimators_, model.classes_ = own_models, names

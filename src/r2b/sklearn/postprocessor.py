@@ -251,7 +251,7 @@ class ParityPostprocessor(FairPredictor):
             raise ParameterError(problem, remedy=remedy, criterion=self.criterion)
         scores = self._scores(X)
         cells = self.comparisons_.cells_of(sensitive_features, control_features, len(scores))
-        weight = None if sample_weight is None else weight_column(sample_weight)
+        weight = weight_column(sample_weight)
         groups = self.comparisons_.of_rows(cells, None, weight)
         here = np.bincount(groups.codes, weight, groups.n_codes)
         for each in groups.comparisons:

@@ -17,10 +17,16 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a, one_of
 from r2b._data import Vocabulary
 from r2b._data.arrays import Array, Floats
-from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.columns import (
+    column_of,
+    refuse_lengths,
+    refuse_other_index,
+    refuse_other_rows,
+    row_labels,
+)
 from r2b._data.compute import generator, seed_of
 from r2b._data.numbers import refuse_other_number
-from r2b._labels.debiasing import DEFAULTS, request_and_settings
+from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
 from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError, warn
@@ -41,6 +47,7 @@ from r2b.sklearn.labels import (
     checked_labels,
     class_order,
     note_features,
+    options_of,
     part_of,
     require_sensitive,
     weight_column,
@@ -166,12 +173,8 @@ class FairPredictor(ReportsItself, ABC):
         classes = self.comparisons_.schema.classes.values if settled else self.labels_.classes
         return classes
 
-    def _options(self) -> dict[str, Any]:
-        taken = self.get_params(deep=False)
-        return {name: taken[name] for name in DEFAULTS if name in taken}
-
     def _request(self) -> Request:
-        return request_and_settings(self._options())[0]
+        return request_and_settings(options_of(self))[0]
 
     @property
     def _criteria(self) -> tuple[str, ...]:
@@ -191,16 +194,14 @@ class FairPredictor(ReportsItself, ABC):
         request, criteria = self._request(), self._criteria
         if self.multilabel:
             (y, request), criteria = strata_of(y, request), ("demographic_parity",)
+        asked = {**data, "normalize": getattr(self, "normalize", False)}
         return FitRows.of(
             X,
             y,
             data,
-            request,
+            true_groups(y, asked, request, criteria, self.positive),
             cv=n_folds,
             random_state=self.random_state,
-            criteria=criteria,
-            positive=self.positive,
-            normalize=getattr(self, "normalize", False),
             clusters=clusters,
             fit_params=fit_params,
         )
@@ -299,10 +300,10 @@ class FairPredictor(ReportsItself, ABC):
         if self.multilabel:
             self.__dict__ |= self.tags_.promise(X, y, data)
             return
-        request, criteria = self._request(), self._criteria
+        request = self._request()
         given = {name: data[name] for name in _GROUPS} if self.attribute == "given" else {}
         asked: list[dict[str, Any]] = []
-        for name, epsilon in zip(criteria, epsilons_of(request.epsilon, criteria), strict=True):
+        for name, epsilon in epsilons_of(request.epsilon, self._criteria).items():
             criterion = CRITERIA[name]
             rows = {
                 **data,
@@ -430,8 +431,7 @@ class FairPredictor(ReportsItself, ABC):
         rows = self._fair_rows(self.decision_rule_, X, sensitive_features, control_features)
         if key is not None:
             column = column_of(key, what="key")
-            refuse_lengths("X", len(rows), "key", len(column))
-            refuse_other_index(("X", row_labels(X)), ("key", column.index))
+            refuse_other_rows(("X", len(rows), row_labels(X)), ("key", len(column), column.index))
             key = column.native
         codes = decide(rows, X, key, seed_of(self.random_state))
         return np.asarray(self._label_classes[codes])
@@ -573,7 +573,7 @@ class FairPredictor(ReportsItself, ABC):
         refuse_other_index(*((name, row_labels(each)) for name, each in given.items()))
         classes = self._label_classes
         fair = self._distributions(kind, X, rows if self.attribute == "given" else {})
-        weight = None if sample_weight is None else weight_column(sample_weight)
+        weight = weight_column(sample_weight)
         if hasattr(self, "comparisons_"):
             groups = self.comparisons_
         else:  # of a model without folds these rows settle who is compared

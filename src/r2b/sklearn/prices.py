@@ -10,7 +10,7 @@ the bands that group means may lie in. Its absolute values are smoothed for Newt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Literal
 
@@ -157,62 +157,6 @@ def _softmax(values: Floats) -> tuple[Floats, Floats]:
     return rows, top + np.log(total)
 
 
-def solve(
-    kind: Kind,
-    base: Floats,
-    bands: Sequence[Band],
-    weight: Floats,
-    start: Sequence[Floats] | None = None,
-    gain: float = PRECISE,
-    outcomes: Floats | None = None,
-) -> tuple[Floats, ...]:
-    """Find the prices of bands by a damped Newton method.
-
-    Parameters
-    ----------
-    kind : {"probabilities", "decisions"}
-    base : ndarray of shape (n, L)
-        From :func:`base_of`.
-    bands : sequence of Band
-    weight : ndarray of shape (n,)
-        Adds up to 1.
-    start : sequence of ndarray, optional
-        Prices near the solution.
-    gain : float
-        A step that gains less is the last.
-    outcomes : ndarray of shape (n_outcomes, L), optional
-        How much each class counts in what is compared.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n_groups, n_outcomes)
-    """
-    lambdas = LAMBDAS if kind == "decisions" else (1.0,)
-    prices = [np.zeros_like(band.centre) for band in bands]
-    if start is not None:
-        prices, lambdas = list(start), lambdas[-1:]
-    for lam in lambdas:
-        dual = _Dual(kind, base, tuple(bands), weight, lam, outcomes)
-        now = dual.at([band.own(nu * band.root) for band, nu in zip(bands, prices, strict=True)])
-        damping, curvature = 1e-2, dual.curvature(now)
-        for _ in range(STEPS):
-            if now.size <= EXACT or damping > 1e6:
-                break
-            then = dual.step(now, curvature, damping)
-            gained = now.value - then.value
-            if gained > 0.0:
-                now, damping = then, max(damping / 5.0, 1e-6)
-                if gained <= gain:
-                    break
-                curvature = dual.curvature(now)
-            else:
-                damping *= 25.0
-        prices = [z / band.root for band, z in zip(bands, now.scaled, strict=True)]
-    return tuple(
-        band.settle(nu * band.root) / band.root for band, nu in zip(bands, prices, strict=True)
-    )
-
-
 STEPS = 30
 """Most steps of Newton's method for each lambda; fifteen are usual."""
 
@@ -232,15 +176,76 @@ class _Point:
 
 
 @dataclass(frozen=True, eq=False)
-class _Dual:
-    """The dual problem at one lambda, in scaled prices."""
+class Dual:
+    """The dual problem, in scaled prices.
+
+    Attributes
+    ----------
+    kind : {"probabilities", "decisions"}
+    base : ndarray of shape (n, L)
+        From :func:`base_of`.
+    bands : tuple of Band
+    weight : ndarray of shape (n,)
+        Adds up to 1.
+    outcomes : ndarray of shape (n_outcomes, L), or None
+        How much each class counts in what is compared.
+    lam : float
+    """
 
     kind: Kind
     base: Floats
     bands: tuple[Band, ...]
     weight: Floats
-    lam: float
     outcomes: Floats | None
+    lam: float = 1.0
+
+    def solve(
+        self, start: Sequence[Floats] | None = None, gain: float = PRECISE
+    ) -> tuple[Floats, ...]:
+        """Find the prices of bands by a damped Newton method.
+
+        Parameters
+        ----------
+        start : sequence of ndarray, optional
+            Prices near the solution.
+        gain : float
+            A step that gains less is the last.
+
+        Returns
+        -------
+        tuple of ndarray of shape (n_groups, n_outcomes)
+        """
+        lambdas = LAMBDAS if self.kind == "decisions" else (self.lam,)
+        prices = [np.zeros_like(band.centre) for band in self.bands]
+        if start is not None:
+            prices, lambdas = list(start), lambdas[-1:]
+        for lam in lambdas:
+            dual = replace(self, lam=lam)
+            scaled = self.scaled(prices)
+            now = dual.at([band.own(z) for band, z in zip(self.bands, scaled, strict=True)])
+            damping, curvature = 1e-2, dual.curvature(now)
+            for _ in range(STEPS):
+                if now.size <= EXACT or damping > 1e6:
+                    break
+                then = dual.step(now, curvature, damping)
+                gained = now.value - then.value
+                if gained > 0.0:
+                    now, damping = then, max(damping / 5.0, 1e-6)
+                    if gained <= gain:
+                        break
+                    curvature = dual.curvature(now)
+                else:
+                    damping *= 25.0
+            prices = [z / band.root for band, z in zip(self.bands, now.scaled, strict=True)]
+        return tuple(self.settled(self.scaled(prices)))
+
+    def scaled(self, prices: Sequence[Floats]) -> list[Floats]:
+        """Return prices in the units in which the problem is well scaled."""
+        return [nu * band.root for band, nu in zip(self.bands, prices, strict=True)]
+
+    def settled(self, scaled: Sequence[Floats]) -> list[Floats]:
+        """Return prices at which rows pay nothing for the level."""
+        return [band.settle(z) / band.root for band, z in zip(self.bands, scaled, strict=True)]
 
     @property
     def smoothing(self) -> float:
@@ -248,9 +253,9 @@ class _Dual:
         return 1e-3 if self.kind == "decisions" else 5e-3
 
     def at(self, scaled: list[Floats]) -> _Point:
-        prices = [band.settle(z) / band.root for z, band in zip(scaled, self.bands, strict=True)]
+        """Evaluate the problem at scaled prices."""
         parts = [band.parts for band in self.bands]
-        values = less_prices(self.base, parts, prices, self.outcomes)
+        values = less_prices(self.base, parts, self.settled(scaled), self.outcomes)
         if self.kind == "decisions":
             rows = _decide(values, self.lam)
             weighted = rows * self.weight[:, None]

@@ -22,15 +22,16 @@ from r2b._labels.sampling import sample_rows
 from r2b.errors import InputError
 from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import Comparison, TrueGroups, shares_of
+from r2b.sklearn.labels import part_of
 from r2b.sklearn.prices import (
     PRECISE,
     ROUGH,
     Band,
+    Dual,
     Kind,
     base_of,
     less_prices,
     respond,
-    solve,
     sums,
 )
 from r2b.sklearn.training import row_texts, rows_at
@@ -103,7 +104,7 @@ class ScoreRows:
             self.scores[chosen],
             self.codes[chosen],
             self.groups.part(chosen),
-            None if self.labels is None else self.labels[chosen],
+            part_of(self.labels, chosen),
         )
 
     @cached_property
@@ -179,8 +180,8 @@ class ScoreRows:
 
 def deviations(groups: TrueGroups, rows: Floats) -> list[Floats]:
     """Return the standard deviation that chance gives the mean of each group and outcome."""
-    rows, found = groups.compared(rows), []
-    first, second = groups.means(rows), groups.means(rows**2)
+    found = []
+    first, second = groups.means(rows), groups.means(rows, power=2)
     for mean, square, size in zip(first, second, groups.sizes(), strict=True):
         weight = size / size.sum()
         variance = np.maximum(weight @ square - (weight @ mean) ** 2, 1e-4)
@@ -231,13 +232,13 @@ def fit_prices(
         seen = rows.seen_means(fair)
         offsets = [np.zeros(())] * len(seen)
         if turn:
-            true = rows.groups.means(rows.groups.compared(fair))
+            true = rows.groups.means(fair)
             offsets = [
                 _shrunk(t - s, plan.shrink * sd**2)
                 for t, s, sd in zip(true, seen, rows.deviations, strict=True)
             ]
-        bands = list(_bands(rows, plan, seen, offsets))
-        start = solve(rows.kind, rows.base, bands, rows.weight, start, gain, matrix)
+        bands = tuple(_bands(rows, plan, seen, offsets))
+        start = Dual(rows.kind, rows.base, bands, rows.weight, matrix).solve(start, gain)
     assert start is not None
     return start
 
