@@ -24,7 +24,6 @@ from r2b.sklearn.labels import (
     check_same_rows,
     checked_labels,
     class_order,
-    n_rows_of,
     note_features,
     options_of,
     publish,
@@ -433,7 +432,7 @@ class ParityClassifier(FairPredictor):
         first = not hasattr(self, "labels_")
         require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
         y = checked_labels(y, type(self).__name__)
-        n_rows = n_rows_of(y)
+        n_rows = len(next(iter(y.values())) if isinstance(y, dict) else y)
         data = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,

@@ -407,14 +407,14 @@ def parity_of_groups(
             rest = np.arange(len(size)) != g
             others = size[rest] @ mean[rest] / size[rest].sum()
             error = own[g] * np.sqrt(1.0 + size[g] / size[rest].sum())
-            cases: list[Any] = [(every, None, others, error, size[g])]
-            for h in range(g):
+            cases: list[Any] = [(every, "", others, error, size[g])]
+            for h, name in enumerate(each.groups[:g]):
                 error = np.hypot(own[g], own[h])
-                cases.append((pairs, h, mean[h], error, min(size[g], size[h])))
+                cases.append((pairs, name, mean[h], error, min(size[g], size[h])))
             for found, other, against, error, n_rows in cases:
                 # Bernstein's term: of rare outcomes a single row is far from the mean
                 noise = quantile * error + quantile**2 / (6.0 * n_rows), error * fitted
-                found.append(_judged(groups, each, size, (g, other), mean, against, *noise))
+                found.append(_judged(groups, each, size, mean, g, other, against, *noise))
     return tuple(every), tuple(pairs)
 
 
@@ -422,14 +422,14 @@ def _judged(
     groups: TrueGroups,
     each: Comparison,
     size: Floats,
-    which: tuple[int, int | None],
     means: Floats,
+    one: int,
+    other: str,
     others: Floats,
     chance: Floats,
     least: Floats,
 ) -> GroupParity:
     """Judge one group against others by what the bound limits."""
-    one, two = which
     bound = each.bound
     if bound.level == "none":
         others = means[one]
@@ -451,7 +451,6 @@ def _judged(
             verdict = "met"
     known = groups.schema.classes.values if groups.outcomes is None else groups.outcomes.names
     name = None if each.n_right else plain_value(known[k])
-    other = "" if two is None else each.groups[two]
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))
     # with a standard deviation of 2 epsilon, 3 of 5 normal draws are above epsilon
     likely = verdict != "not met" and bool((least > np.maximum(2 * epsilon, NOTICED)).any())

@@ -68,10 +68,6 @@ class Comparison:
         """Which codes each group counts, as ones and zeros, of shape (n_codes, n_groups)."""
         return np.asarray(self.place[:, None] == np.arange(len(self.groups)), np.float64)
 
-    def membership(self, codes: Floats) -> Membership:
-        """Return the part of each row in each group, from the probabilities of its codes."""
-        return Membership(np.minimum(codes @ self.counts, 1.0), groups=self.groups, partial=True)
-
     def parts(self, codes: Floats) -> Floats:
         """Return the part of each row in each group, (n, n_groups).
 
@@ -79,13 +75,9 @@ class Comparison:
         """
         if not self.n_right:
             return codes @ self.counts
-        each = [codes[:, k :: self.n_right] @ self.counts[k :: self.n_right] for k in self.classes]
+        k = self.n_right
+        each = [codes[:, first::k] @ self.counts[first::k] for first in range(k)]
         return np.stack(each, axis=2)
-
-    @property
-    def classes(self) -> range:
-        """The classes, where right predictions are compared."""
-        return range(self.n_right)
 
     def among(self, here: Flags) -> Comparison | None:
         """Keep some of the groups; None if fewer than two are left, or not the reference."""
@@ -168,7 +160,11 @@ class TrueGroups:
 
     def memberships(self, codes: Floats) -> dict[str, Membership]:
         """Return the sensitive features of rows from the probabilities of their codes."""
-        return {each.name: each.membership(codes) for each in self.comparisons}
+        found = {}
+        for each in self.comparisons:
+            parts = np.minimum(codes @ each.counts, 1.0)
+            found[each.name] = Membership(parts, groups=each.groups, partial=True)
+        return found
 
     def compared(self, rows: Floats) -> Floats:
         """Return what is compared of rows of classes, in the last axis."""

@@ -120,11 +120,6 @@ def checked_labels(y: Any, name: str) -> Any:
     return y
 
 
-def n_rows_of(y: Any) -> int:
-    """Return the number of rows of labels, which may be a dictionary of columns."""
-    return len(next(iter(y.values())) if isinstance(y, dict) else y)
-
-
 def part_of(rows: Any, chosen: Array) -> Any:
     """Take some rows of labels, attributes or weights, as the kind of table that came in.
 

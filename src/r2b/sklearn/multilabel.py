@@ -306,9 +306,9 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     Y : array-like of shape (n, n_tags)
     """
     tags, trains_on_fair = read_training_tags(Y), hasattr(model, "decisions")
-    names, fair = tags.names, getattr(model, "decisions", "fair") == "fair"
+    fair, names, n_tags = getattr(model, "decisions", "fair") == "fair", tags.names, len(tags.names)
     scores, own_models, model.estimator_ = _scores_of(model, rows, tags)
-    shared = [SharedModel(partial(tag_probabilities, own_models, len(names)), names)]
+    shared = [SharedModel(partial(tag_probabilities, own_models, n_tags), names)]
     binary = copy(model)
     binary.multilabel, binary.group_estimator = False, model.group_estimator
     if model.group_estimator is None:  # groups exclude each other, and need no estimator of tags
@@ -321,7 +321,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     for k, (request, column) in enumerate(zip(asked, tags.matrix.T, strict=True)):
         data = {**rows.data, "normalize": False}
         groups = true_groups(column, data, request, model._criteria, positive)[0]
-        groups = replace(groups, judged_together=len(names))
+        groups = replace(groups, judged_together=n_tags)
         mine = replace(rows, y=column, groups=groups, truth=column, labels=np.eye(2)[column])
         if not k or groups.by_class:  # the groups alone are the same for all tags
             codes = binary._fit_groups(mine)
@@ -347,10 +347,13 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
         models.append(each)
     model.score_estimators_, model.classes_ = own_models, names
     model.group_estimator_, model.group_reason_ = binary.group_estimator_, binary.group_reason_
-    model.tags_ = TagModels(names, tuple(models), tuple(shared))
     if trains_on_fair:
-        more = _train_on_fair(model, rows, tags, labels)
-        model.tags_ = replace(model.tags_, shared=(*shared, *more))
+        _train_on_fair(model, rows, tags, labels)
+    if not fair:
+        shared.append(SharedModel(partial(tag_probabilities, (model.estimator_,), n_tags), names))
+        for k, each in enumerate(models):
+            each.estimator_, each.form_ = OneTag(shared[-1], k), "round"
+    model.tags_ = TagModels(names, tuple(models), tuple(shared))
     if fair:
         model.parity_ = model.tags_.parity_report()
         _warn(model.parity_)
@@ -397,10 +400,8 @@ def _trained(
         raise InputError(problem, remedy=remedy, estimator=name, tag=rare) from error
 
 
-def _train_on_fair(
-    model: Any, rows: FitRows, tags: Tags, labels: list[FairLabels]
-) -> tuple[SharedModel, ...]:
-    """Train the estimator on the fair tags; return it where its decisions are asked for."""
+def _train_on_fair(model: Any, rows: FitRows, tags: Tags, labels: list[FairLabels]) -> None:
+    """Train the estimator on the fair tags."""
     fair, form = put_together(tags, labels), model.form
     one_of("form", form, ("auto", "round", "sample", "soft"))
     reason = "asked for"
@@ -415,13 +416,6 @@ def _train_on_fair(
     model.groups_, model.prices_ = fair.groups, fair.prices
     model.certificate_, model.status_ = fair.certificate, fair.status
     model.n_iter_ = sum(len(each.history) for each in labels)
-    if model.decisions == "fair":
-        return ()
-    ask = partial(tag_probabilities, (model.estimator_,), len(tags.names))
-    shared = SharedModel(ask, tags.names)
-    for k, each in enumerate(model.tags_.models):
-        each.estimator_, each.form_ = OneTag(shared, k), "round"
-    return (shared,)
 
 
 def _warn(report: ParityReport) -> None:

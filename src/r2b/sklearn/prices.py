@@ -92,18 +92,15 @@ class Band:
         return float((weight * value).sum()), weight * slope
 
 
-def shifts(parts: Floats, prices: Floats) -> Floats:
-    """Return what prices take from the scores of rows."""
-    if parts.ndim == 2:
-        return np.asarray(parts @ prices)
-    return np.asarray(np.einsum("ngk,g->nk", parts, prices[:, 0]))
-
-
 def less_prices(
     base: Floats, parts: Sequence[Floats], prices: Sequence[Floats], outcomes: Floats | None
 ) -> Floats:
     """Return the base of rows less what they pay in all comparisons."""
-    paid = np.sum([shifts(part, nu) for part, nu in zip(parts, prices, strict=True)], axis=0)
+    each = [
+        part @ nu if part.ndim == 2 else np.einsum("ngk,g->nk", part, nu[:, 0])
+        for part, nu in zip(parts, prices, strict=True)
+    ]
+    paid = np.sum(each, axis=0)
     return np.asarray(base - (paid if outcomes is None else paid @ outcomes))
 
 
