@@ -164,17 +164,15 @@ def trace_frontier(
     chosen = np.random.default_rng(seed).permutation(len(rows.scores))[:FRONTIER_ROWS]
     halves = chosen[::2], chosen[1::2]
     groups = rows.groups
-    known = replace(rows, codes=groups.given(groups.cells, rows.scores))
+    known = replace(rows, codes=groups.given(rows.scores))
     new = known.part(halves[1])
     disparity = largest_disparity(new.groups, new.plain)
     asked = min(float(np.min(each.bound.epsilon)) for each in groups.comparisons)
     # Denser where parity is close, which is where accuracy is lost.
     epsilons = asked + (max(disparity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     blind = None if codes is None else replace(rows, codes=codes)
-    path = (
-        *_path(blind, plan or PLAN, halves, epsilons),
-        *_path(known, plan or PLAN, halves, epsilons),
-    )
+    plan = plan or PLAN
+    path: Any = *_path(blind, plan, halves, epsilons), *_path(known, plan, halves, epsilons)
     chance = float(np.median([each.chance for each in parity_of_groups(new.groups, new.plain)[0]]))
     accuracy = new.accuracy(new.plain)
     return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(new.scores))
@@ -182,11 +180,11 @@ def trace_frontier(
 
 def _path(
     rows: ScoreRows | None, plan: Plan, halves: tuple[Whole, Whole], epsilons: Floats
-) -> tuple[Floats, Floats]:
+) -> Floats:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
     found = np.full((2, len(epsilons)), np.nan)
     if rows is None or rows.hidden:
-        return found[0], found[1]
+        return found
     old, new = (rows.part(half) for half in halves)
     prices = None
     for k, epsilon in enumerate(epsilons.tolist()):
@@ -194,7 +192,7 @@ def _path(
         prices = fit_prices(asked, plan, prices, ROUGH)
         fair = new.apply(prices)
         found[:, k] = new.accuracy(fair), largest_disparity(new.groups, fair)
-    return found[0], found[1]
+    return found
 
 
 Verdict = Literal["met", "not shown", "not met"]

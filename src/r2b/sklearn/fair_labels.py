@@ -58,7 +58,7 @@ def debias_rows(
     if groups == "given":
         return debias(rows.y, multilabel=False, **rows.data, **options)
     assert rows.labels is not None
-    known = compared.given(compared.cells, rows.labels)
+    known = compared.given(rows.labels)
     families, features = compared.families, compared.memberships(known if codes is None else codes)
     if groups == "both":
         true = compared.renamed(_GIVEN)

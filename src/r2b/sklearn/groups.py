@@ -144,11 +144,6 @@ class TrueGroups:
         return self.n_cells * (self.n_classes if self.by_class else 1)
 
     @property
-    def cells(self) -> Whole:
-        """The cell of every row."""
-        return self.codes // self.n_classes if self.by_class else self.codes
-
-    @property
     def families(self) -> list[Family]:
         """The families, as an option of ``debias``."""
         found = []
@@ -193,12 +188,16 @@ class TrueGroups:
             for each in self.comparisons
         ]
 
-    def given(self, cells: Whole, scores: Floats) -> Floats:
+    def given(self, scores: Floats, cells: Whole | None = None) -> Floats:
         """Return the probabilities of the codes of rows whose cell is known; -1 if it is not.
+
+        Without cells those of these rows.
 
         Where codes tell true classes apart, their probabilities are the scores. Unknown groups are
         as probable as they are frequent.
         """
+        if cells is None:
+            cells = self.codes // self.n_classes if self.by_class else self.codes
         known = np.eye(self.n_cells)[cells]
         known[cells < 0] = self.cell_share
         within = scores if self.by_class else np.ones((len(cells), 1))

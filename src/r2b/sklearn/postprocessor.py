@@ -240,10 +240,14 @@ class ParityPostprocessor(FairPredictor):
         check_is_fitted(self, "classes_")
         require_sensitive(sensitive_features, type(self).__name__, "update")
         if self.multilabel:
-            data = {"control_features": control_features, "sample_weight": sample_weight}
             with self.tags_.held():
                 for model in self.tags_.models:
-                    model.update(X, sensitive_features=sensitive_features, **data)
+                    model.update(
+                        X,
+                        sensitive_features=sensitive_features,
+                        control_features=control_features,
+                        sample_weight=sample_weight,
+                    )
             return self
         if self.comparisons_.by_class:
             problem = f"criterion {self.criterion!r} compares rows of a true class."

@@ -109,16 +109,17 @@ class FairPredictor(ReportsItself, ABC):
             fit_params = _check_method_params(whole.X, fit_params, left)
         for name in _FITTED:  # of a model before
             self.__dict__.pop(name, None)
-        if self.multilabel:
-            fit_tags(self, self._read(X, y, data, clusters, fit_params, self.cv), y)
-        elif self._cross_fits:
-            rows = self._read(X, y, data, clusters, fit_params, self.cv)
-            self._order = class_order(rows.classes)
-            self.classes_ = rows.classes[self._order]
-            self._train(rows)
-            self.comparisons_ = rows.groups.without_rows()
-        else:
+        if not self._cross_fits:
             self._train_once(X, y, data, fit_params)
+        else:
+            rows = self._read(X, y, data, clusters, fit_params, self.cv)
+            if self.multilabel:
+                fit_tags(self, rows, y)
+            else:
+                self._order = class_order(rows.classes)
+                self.classes_ = rows.classes[self._order]
+                self._train(rows)
+                self.comparisons_ = rows.groups.without_rows()
         if later is not None:
             self._promise(*later)
         return self
@@ -230,7 +231,7 @@ class FairPredictor(ReportsItself, ABC):
     def _fit_rules(self, rows: FitRows, scores: Floats, codes: Floats | None) -> None:
         """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
         groups = rows.groups
-        used = groups.given(groups.cells, scores) if self.attribute == "given" else codes
+        used = groups.given(scores) if self.attribute == "given" else codes
         assert used is not None
         decisions = ScoreRows("decisions", scores, used, groups, rows.labels)
         self.decision_rule_, fair = find_rule(decisions, rows.folds)
@@ -372,7 +373,7 @@ class FairPredictor(ReportsItself, ABC):
             problem = f"The group of {unknown:,} rows is missing, or was not there in fit."
             remedy = "They pay the mean price of all groups; pass groups that were fitted."
             warn(DataWarning(problem, remedy=remedy, count=unknown))
-        return self.comparisons_.given(cells, scores)
+        return self.comparisons_.given(scores, cells)
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:
         scores = self._scores(X)

@@ -48,7 +48,7 @@ class TrainingRows:
 
     def features(self, X: Any) -> Any:
         """Return the features of these rows, as the kind of table that came in."""
-        return X if self.index is None else take_rows(indexable(X), self.index)
+        return X if self.index is None else rows_at(X, self.index)
 
     def among(self, rows: Array) -> TrainingRows:
         """Keep the training rows of these rows of X."""
@@ -100,18 +100,13 @@ def fair_rows(
     return replace(rows, index=None) if same else rows
 
 
-def indexable(X: Any) -> Any:
-    """Return features as something that rows can be taken of."""
-    if hasattr(X, "tocsr"):
-        return X.tocsr()
-    if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
-        return np.asarray(X)
-    return X
-
-
 def rows_at(X: Any, rows: Array) -> Any:
     """Take rows of features, as the kind of table that came in."""
-    return take_rows(indexable(X), rows)
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    elif hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
+        X = np.asarray(X)
+    return take_rows(X, rows)
 
 
 def row_texts(X: Any) -> list[str]:
