@@ -172,7 +172,7 @@ def trace_frontier(
     epsilons = asked + (max(disparity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     blind = None if codes is None else replace(rows, codes=codes)
     plan = plan or PLAN
-    path: Any = *_path(blind, plan, halves, epsilons), *_path(known, plan, halves, epsilons)
+    path = *_path(blind, plan, halves, epsilons), *_path(known, plan, halves, epsilons)
     chance = float(np.median([each.chance for each in parity_of_groups(new.groups, new.plain)[0]]))
     accuracy = new.accuracy(new.plain)
     return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(new.scores))
@@ -180,19 +180,18 @@ def trace_frontier(
 
 def _path(
     rows: ScoreRows | None, plan: Plan, halves: tuple[Whole, Whole], epsilons: Floats
-) -> Floats:
+) -> tuple[Floats, Floats]:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
     found = np.full((2, len(epsilons)), np.nan)
-    if rows is None or rows.hidden:
-        return found
-    old, new = (rows.part(half) for half in halves)
-    prices = None
-    for k, epsilon in enumerate(epsilons.tolist()):
-        asked = replace(old, groups=old.groups.at(epsilon))
-        prices = fit_prices(asked, plan, prices, ROUGH)
-        fair = new.apply(prices)
-        found[:, k] = new.accuracy(fair), largest_disparity(new.groups, fair)
-    return found
+    if rows is not None and not rows.hidden:
+        old, new = (rows.part(half) for half in halves)
+        prices = None
+        for k, epsilon in enumerate(epsilons.tolist()):
+            asked = replace(old, groups=old.groups.at(epsilon))
+            prices = fit_prices(asked, plan, prices, ROUGH)
+            fair = new.apply(prices)
+            found[:, k] = new.accuracy(fair), largest_disparity(new.groups, fair)
+    return found[0], found[1]
 
 
 Verdict = Literal["met", "not shown", "not met"]
