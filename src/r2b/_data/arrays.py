@@ -219,11 +219,7 @@ def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]
         part *= np.uint64(0xBF58476D1CE4E5B9)
         part ^= part >> np.uint64(32)
         hashes[start : start + block] = (part * odd[:-1]).sum(axis=1)
-        if groups is not None:
-            hashes[start : start + block] += (
-                groups[start : start + block].astype(np.uint64) * odd[-1]
-            )
-    return hashes
+    return hashes if groups is None else hashes + groups.astype(np.uint64) * odd[-1]
 
 
 def distinct_rows(matrix: Array, groups: Array | None = None) -> tuple[Array, Array]:
