@@ -18,7 +18,6 @@ from r2b._data.columns import (
     argument_error,
     recognise,
     refuse_lengths,
-    refuse_other_index,
 )
 from r2b._data.numbers import read_weights_with, refuse_weightless_cells, refuse_weightless_table
 from r2b._data.probabilities import as_matrix, checked, class_names, decode_like, order_columns
@@ -397,8 +396,7 @@ def combine(labels: Labels, groups: Cells, sample_weight: Any) -> Dataset:
     arguments = [SENSITIVE] * groups.n_sensitive + [CONTROL] * groups.n_control
     indexes = [each.index for each in groups.vocabularies]
     named = ((WHAT, labels.vocabulary.index), *zip(arguments, indexes, strict=True))
-    if sample_weight is None:
-        return Dataset(labels, groups, index=refuse_other_index(*named))
     weight, index = read_weights_with(sample_weight, labels.n_rows, *named)
-    refuse_weightless_table(weight)
+    if weight is not None:
+        refuse_weightless_table(weight)
     return Dataset(labels, groups, weight, index)

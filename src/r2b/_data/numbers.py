@@ -92,8 +92,10 @@ def read_weight(column: Column, what: str = WHAT) -> Array:
 
 def read_weights_with(
     sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]
-) -> tuple[Array, Any | None]:
-    """Read weights beside other arguments of the same rows; return also the row labels of all."""
+) -> tuple[Array | None, Any | None]:
+    """Read weights, if any, beside other arguments of the same rows, and the row labels of all."""
+    if sample_weight is None:
+        return None, refuse_other_index(*beside)
     column = column_of(sample_weight, what=WHAT)
     refuse_lengths(beside[0][0], n_rows, WHAT, len(column))
     index = refuse_other_index(*beside, (WHAT, column.index))

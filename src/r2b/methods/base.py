@@ -14,7 +14,7 @@ from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells
-from r2b._data.columns import Column, Frame, refuse_lengths, refuse_other_index
+from r2b._data.columns import Column, Frame, refuse_lengths
 from r2b._data.compute import matrix_parts
 from r2b._data.numbers import read_continuous, read_weights_with, refuse_weightless_cells
 from r2b.errors import ParameterError, RowsUnavailableError
@@ -63,10 +63,9 @@ def read_weight_beside(
     """Read the weights, if any, of the rows of the argument ``what``, and compare lengths."""
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
     beside = (what, rows.index), (GROUPS, groups.index)
-    if sample_weight is None:
-        refuse_other_index(*beside)
-        return None
     weight, _ = read_weights_with(sample_weight, len(rows), *beside)
+    if weight is None:
+        return None
     refuse_weightless_cells(weight, groups)
     return np.asarray(weight, np.float64)
 

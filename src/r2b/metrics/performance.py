@@ -287,9 +287,8 @@ def error_parity(
 
 
 def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
-    weight = None
-    if sample_weight is not None:
-        weight, index = read_weights_with(sample_weight, len(rows), ("y_true", index))
+    weight, index = read_weights_with(sample_weight, len(rows), ("y_true", index))
+    if weight is not None:
         refuse_weightless_table(weight)
     rows.flags.writeable = False
     return Score(

@@ -113,11 +113,10 @@ class SoftTargets:
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
-        weight, vocabulary, codes = np.ones(read.n_rows), read.vocabulary, read.codes
-        index = vocabulary.index
-        if sample_weight is not None:
-            weight, index = read_weights_with(sample_weight, read.n_rows, ("y", index))
-            refuse_weightless_table(weight)
+        vocabulary, codes = read.vocabulary, read.codes
+        given, index = read_weights_with(sample_weight, read.n_rows, ("y", vocabulary.index))
+        weight = np.ones(read.n_rows) if given is None else given
+        refuse_weightless_table(weight)
         # A matrix without names is only counted.
         unnamed = vocabulary.source is None and np.array_equal(
             vocabulary.values, np.arange(read.n_classes)
