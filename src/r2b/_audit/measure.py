@@ -20,7 +20,7 @@ from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Cells, Dataset
-from r2b._data.arrays import SAME, Array, Floats, frozen, plain_value
+from r2b._data.arrays import SAME, Array, Floats, divided, frozen, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
@@ -401,7 +401,7 @@ def explained_of_sums(sums: PlaceSums, basis: Floats) -> Floats:
     fitted = np.matmul(np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moments)
     variance = label_means * (1 - label_means)
     part: Floats = (moments * fitted).sum(axis=1)
-    return np.asarray(np.divide(part, variance, out=np.zeros_like(part), where=variance > 0))
+    return divided(part, variance)
 
 
 def audit_groups(

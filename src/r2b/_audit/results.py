@@ -15,7 +15,7 @@ from r2b._constraints.families import Absent, Families
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
-from r2b._data.arrays import SAME, Array, Floats, plain_value
+from r2b._data.arrays import SAME, Array, Floats, divided, plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.frames import Backend, frame_of
 from r2b._data.numbers import refuse_other_number
@@ -236,9 +236,7 @@ class FamilyAudit:
 
         The four-fifths rule asks for 0.8.
         """
-        top = self.means.max(axis=0)
-        none = np.full(len(top), np.nan)
-        return np.asarray(np.divide(self.means.min(axis=0), top, out=none, where=top > 0))
+        return divided(self.means.min(axis=0), self.means.max(axis=0), np.nan)
 
     @property
     def to_overall(self) -> float:

@@ -42,6 +42,20 @@ def frozen(array: Array) -> Array:
     return view
 
 
+def divided(top: Array, bottom: Array, otherwise: Any = 0.0) -> Floats:
+    """Divide where the divisor is above 0; elsewhere return something else.
+
+    Examples
+    --------
+    >>> divided(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
+    array([0.5, 0. ])
+    """
+    result = np.empty(np.broadcast_shapes(top.shape, bottom.shape))
+    result[...] = otherwise
+    np.divide(top, bottom, out=result, where=bottom > 0)
+    return result
+
+
 def first_and_count(mask: Array) -> tuple[int, int]:
     """Return the first row where a mask is true and the number of such rows.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._data import Dataset
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Floats, divided
 from r2b._data.cells import Layout
 from r2b._data.compute import parts_of
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
@@ -151,4 +151,4 @@ def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
     for rows, block in zip(parts_of(data.n_rows, step), fair.iter_soft(step), strict=True):
         np.add.at(sums, codes[rows], block * weight[rows, None])
     total = np.bincount(codes, weight, data.n_cells)
-    return sums / np.where(total > 0, total, 1.0)[:, None]
+    return divided(sums, total[:, None])

@@ -17,7 +17,7 @@ import numpy as np
 from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
 from r2b._data import Cells, Dataset, Schema, Vocabulary
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, divided
 from r2b._data.cells import Layout
 from r2b._data.compute import work_ahead
 from r2b._data.dataset import Labels
@@ -160,8 +160,7 @@ class Output:
         shape = len(starts), len(self.decode.schema.classes)
         sums = np.bincount(row * shape[1] + codes, weight, shape[0] * shape[1]).reshape(shape)
         total = sums.sum(axis=1)
-        shares = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
-        return Labels(self.decode.schema.classes, matrix=shares), total
+        return Labels(self.decode.schema.classes, matrix=divided(sums, total[:, None])), total
 
 
 def copies(record: Any, name: str) -> tuple[Array, Array, Floats]:
@@ -356,10 +355,7 @@ class RowSums:
 
     def cell_means(self, name: str) -> Floats:
         """Return means of cells from the sums of this name; a cell without weight has none."""
-        mass = self.sums["mass"][:, None]
-        return np.asarray(
-            np.divide(self.sums[name], mass, out=np.zeros_like(self.sums[name]), where=mass > 0)
-        )
+        return divided(self.sums[name], self.sums["mass"][:, None])
 
     def certificate(self, fair: FairLabels, parity: Parity, lam: float) -> Certificate:
         """Certify the labels as they are or, for one class per row, their distributions."""

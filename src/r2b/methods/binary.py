@@ -93,12 +93,6 @@ def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
     return h
 
 
-def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
-    """Divide rows by their sums; a row that adds up to 0 is replaced."""
-    total = rows.sum(axis=1, keepdims=True)
-    return np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise)
-
-
 def pinned_thresholds(
     rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats
 ) -> Floats:

@@ -26,9 +26,9 @@ from scipy.optimize import brentq
 
 from r2b._constraints.epsilon import Epsilon
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, divided
 from r2b.methods.base import LabelMethod
-from r2b.methods.binary import GroupedRows, divided_by_sums, grouped_labels
+from r2b.methods.binary import GroupedRows, grouped_labels
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 
@@ -218,4 +218,5 @@ class OST(LabelMethod):
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         # A positive score keeps a positive image, so a sum of 0 can only come from underflow; such
         # a row is left as it was.
-        return divided_by_sums(transform_scores(labels, self.prices_[groups]), labels)
+        rows = transform_scores(labels, self.prices_[groups])
+        return divided(rows, rows.sum(axis=1, keepdims=True), labels)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, divided
 
 
 def spread(cells: Array, order: Array, rng: np.random.Generator) -> Floats:
@@ -234,5 +234,5 @@ def least_transport(shares: Floats, target: Floats) -> Floats:
     lack = np.maximum(target - shares, 0)
     if lack.sum() <= 0:
         return np.eye(len(shares))
-    stay = np.divide(np.minimum(shares, target), shares, out=np.ones(len(shares)), where=shares > 0)
+    stay = divided(np.minimum(shares, target), shares, 1.0)
     return np.diag(stay) + np.outer(1 - stay, lack / lack.sum())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from r2b._data import Dataset
-from r2b._data.arrays import Floats, plain_value
+from r2b._data.arrays import Floats, divided, plain_value
 from r2b._data.merge import cell_sums
 from r2b.methods.base import Learner, refuse_unfitted
 from r2b.metrics.means import disparity_by_class
@@ -70,7 +70,7 @@ class Reweighing(Learner):
         _, joint = cell_sums(dataset.labels, dataset.cells, dataset.weight)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
-        self.factors_: Floats = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
+        self.factors_: Floats = divided(expected, joint, 1.0)
         left = self.factors_ * joint
         total = left.sum(axis=1)
         # A group whose rows weigh nothing was refused on reading, so that no total is 0.

@@ -15,7 +15,7 @@ import numpy as np
 from r2b._constraints.epsilon import Epsilon, epsilon_per_class
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, divided
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
@@ -31,7 +31,6 @@ from r2b.methods.base import (
 from r2b.methods.binary import (
     GroupedRows,
     answer,
-    divided_by_sums,
     grouped_labels,
     pinned_thresholds,
 )
@@ -329,4 +328,4 @@ class HTO(LabelMethod):
         h = answer(labels, self.thresholds_[groups], self.gamma)
         # A soft row may be below the threshold of every class; the overall means favour no group
         # and add up to 1.
-        return divided_by_sums(h, self.rho_)
+        return divided(h, h.sum(axis=1, keepdims=True), self.rho_)

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, divided
 
 
 def difference_bounds(
@@ -157,12 +157,10 @@ def mean_bounds(mean: Floats, variance: Floats, size: Floats, tail: float) -> tu
     """
     mean = np.clip(mean, 0.0, 1.0)
     spread = mean * (1 - mean)
-    like = np.minimum(
-        size, np.divide(spread, variance, out=np.array(size, dtype=np.float64), where=variance > 0)
-    )
+    like = np.minimum(size, divided(spread, variance, size))
     low, high = clopper_pearson(mean, like, tail)
     several = size > 1 + 1e-9  # one row says nothing about its own variance
-    corrected = variance * np.divide(size, size - 1, out=np.ones_like(size), where=several)
+    corrected = variance * divided(size, size - 1, 1.0)
     error = np.where(several, NormalDist().inv_cdf(1 - tail) * np.sqrt(corrected), 1.0)
     missed = -log(tail) / size
     return np.maximum(low, mean - error - missed * mean), np.minimum(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, frozen
+from r2b._data.arrays import Array, Floats, divided, frozen
 from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.cells import Cells
 from r2b._data.columns import column_of, refuse_other_rows
@@ -139,8 +139,7 @@ def explained_of_moments(moments: Floats, means: Floats) -> Floats:
     spread = np.sqrt(np.maximum(means * (1 - means), 0))
     # Divided before squaring: the square of the moment of a rare class can be too small for a
     # float.
-    scaled = np.divide(moments, spread, out=np.zeros_like(moments), where=spread > 0)
-    return np.asarray((scaled**2).sum(axis=0))
+    return np.asarray((divided(moments, spread) ** 2).sum(axis=0))
 
 
 def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:

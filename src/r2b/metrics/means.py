@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from r2b._data import Dataset, read
-from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.arrays import Array, divided, frozen, plain_value
 from r2b._data.merge import cell_sums, class_weights
 from r2b._plot import group_means as draw_means
 
@@ -112,7 +112,7 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
            [0. , 1. ]]), array([2., 1.]))
     """
     sums, weights = sums_of(dataset)
-    return divided(sums, weights[:, None]), weights
+    return divided(sums, weights[:, None], np.nan), weights
 
 
 def sums_of(dataset: Dataset) -> tuple[Array, Array]:
@@ -125,13 +125,6 @@ def sums_of(dataset: Dataset) -> tuple[Array, Array]:
         return sums, weights
     sums = class_weights(dataset)
     return sums, sums.sum(axis=1)
-
-
-def divided(sums: Array, weights: Array) -> Array:
-    """Divide sums by weights; NaN where there is no weight."""
-    result = np.full(np.broadcast_shapes(sums.shape, weights.shape), np.nan)
-    np.divide(sums, weights, out=result, where=weights > 0)
-    return result
 
 
 def by_name(names: Array, values: Array) -> dict[Any, float]:
@@ -197,8 +190,7 @@ def ratio_by_class(means: Array, weights: Array, method: Method = "between_group
     else:
         overall = overall_mean(means, weights)
         small, large = np.minimum(there, overall), np.maximum(there, overall)
-    ratio = np.divide(small, large, out=np.ones_like(large), where=large > 0)
-    return np.asarray(np.atleast_2d(ratio).min(axis=0))
+    return np.asarray(np.atleast_2d(divided(small, large, 1.0)).min(axis=0))
 
 
 def disparity_of_means(means: Array, weights: Array) -> float:

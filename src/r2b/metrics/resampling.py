@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from r2b._data import Dataset
-from r2b._data.arrays import SAME, Array, Floats
+from r2b._data.arrays import SAME, Array, Floats, divided
 from r2b._data.compute import parts_of
 from r2b._data.outcomes import Outcomes
-from r2b.metrics.means import divided
 
 PlaceSums = tuple[Floats, Floats]
 """Weighted sums of labels (b, n_places, n_classes), and weights of places (b, n_places)."""
@@ -190,8 +189,8 @@ class FamilyRows:
         """Return the means of the groups, of shape (b, n_groups, n_outcomes)."""
         table, totals = self.compared(sums)
         if self.parts is None:
-            return divided(table, totals[:, :, None])
-        return divided(self.parts.T @ table, (totals @ self.parts)[:, :, None])
+            return divided(table, totals[:, :, None], np.nan)
+        return divided(self.parts.T @ table, (totals @ self.parts)[:, :, None], np.nan)
 
     def permuted(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         """Assign the labels, each with its weight, to the rows at random; yield sums in blocks.
@@ -300,9 +299,7 @@ class FamilyRows:
         weight = weight / weight.max()
         times = 1.0 if repeats is None else repeats
         first, second = (np.bincount(cells, times * weight**p, self.n_sums) for p in (1, 2))
-        there = second > 0
-        sizes = np.divide(first**2, second, out=np.zeros(self.n_sums), where=there)
-        each = np.divide(second, first, out=np.zeros(self.n_sums), where=there)
+        sizes, each = divided(first**2, second), divided(second, first)
         found = []
         for b in _blocks(n_boot, self.n_sums):
             drawn = rng.poisson(sizes, (b, self.n_sums))

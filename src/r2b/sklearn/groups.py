@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from r2b._constraints.bounds import Bound
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Array, Flags, Floats, Whole
+from r2b._data.arrays import Array, Flags, Floats, Whole, divided
 from r2b._data.attributes import CATEGORICAL, Membership
 from r2b._data.cells import read_known_cells
 from r2b._data.columns import refuse_lengths
@@ -96,7 +96,7 @@ class Comparison:
             sums = (sums * right).sum(axis=1, keepdims=True)
         found, total = self.counts.T @ sums, (sizes @ self.counts)[:, None]
         overall = found.sum(axis=0) / total.sum()  # of groups that some fold leaves without rows
-        return np.where(total > 0, found / np.where(total > 0, total, 1.0), overall)
+        return divided(found, total, overall)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +318,7 @@ def true_groups(
         remedy = "Pass classes, or `criterion='demographic_parity'`."
         raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
-    means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
+    means = divided(sums, cell_weight[:, None])
     of_classes = request.of_classes(dataset.labels.vocabulary)
     outcomes = read_outcomes(of_classes.outcomes, of_classes.names)
     if outcomes is not None and {each.outcome for each in asked} != {"every class"}:

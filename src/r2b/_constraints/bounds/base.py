@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from r2b._data.arrays import Flags, Floats, Places
+from r2b._data.arrays import Flags, Floats, Places, divided
 from r2b._data.values import json_value
 
 Level = Literal["free", "mean", "none"]
@@ -298,8 +298,7 @@ def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     which two it is 0.
     """
     a, b = sides.low_slope, sides.high_slope  # 0 where an entry is not bounded
-    leaves = np.divide(means - sides.high, b, out=means.copy(), where=b > 0)
-    enters = np.divide(means - sides.low, a, out=means.copy(), where=a > 0)
+    leaves, enters = divided(means - sides.high, b, means), divided(means - sides.low, a, means)
     kinks = np.concatenate([leaves, enters])
     bends = np.concatenate([weight[:, None] * b**2, -weight[:, None] * a**2])
     excess = b * (means - sides.high - b * kinks.min(axis=0))
@@ -311,7 +310,7 @@ def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     slopes = np.where(above, b, np.where(below, a, 0.0))
     size = weight @ slopes**2
     total = weight @ (slopes * (means - np.where(above, sides.high, sides.low)))
-    return np.asarray(np.divide(total, size, out=middle, where=size > 0))
+    return divided(total, size, middle)
 
 
 def balance_at_kinks(

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from r2b._constraints.bounds.base import Asked, Bound, Sides
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Floats, divided
 from r2b.errors import ParameterError
 
 
@@ -62,8 +62,7 @@ class RatioBound(Bound):
         Means with offsets may be negative: the disparity is then 1.
         """
         top, least = means.max(axis=0), means.min(axis=0)
-        ratio = np.divide(least, top, out=np.where(least < 0, 0.0, 1.0), where=top > 0)
-        return np.asarray(1.0 - ratio)
+        return 1.0 - divided(least, top, np.where(least < 0, 0.0, 1.0))
 
     def violation(self, means: Floats, weight: Floats) -> Floats:
         """Return how far some mean lies below the accepted part of the largest."""
