@@ -22,8 +22,9 @@ from experiments.figures import Axis, Panel, Picture, Series, spoken
 from experiments.learners import nearest, vote
 from experiments.synthetic import CLASSES, N_GROUPS, PER_CLASS, biased_groups, sample_of
 from experiments.tables import cell, chosen, grouped, markdown
+from r2b._data.arrays import divided
 from r2b.methods import HTO, OST, R2B0
-from r2b.methods.binary import answer, divided_by_sums
+from r2b.methods.binary import answer
 from r2b.methods.ost import transform_scores
 
 TITLE: Final = "Appendix A: normalising what was debiased class by class"
@@ -100,7 +101,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     n_classes, sizes = rows.shape[1], np.bincount(of, weights=count)
     smallest = sizes.min()
     # A soft row may be below the threshold of every class; it gets the overall means, as in HTO.
-    divided = divided_by_sums(h, np.average(rows, axis=0, weights=count))
+    overall = np.average(rows, axis=0, weights=count)
+    scaled = divided(h, h.sum(axis=1, keepdims=True), overall)
     shifted = h - (h.sum(axis=1, keepdims=True) - 1.0) / n_classes
     excess = np.abs(_means(h, of, count).sum(axis=1) - 1.0)
     # The inequality of A.2 in every group: the largest change of a class mean against the excess.
@@ -113,14 +115,14 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         sampled.append(np.abs(_means(hits - h, of, count).sum(axis=1)).max())
         # One class per row, as learners get it.
         shares = np.stack(
-            [rng.multinomial(int(n), p / p.sum()) for n, p in zip(count, divided, strict=True)]
+            [rng.multinomial(int(n), p / p.sum()) for n, p in zip(count, scaled, strict=True)]
         )
         drawn.append(_parity(shares / count[:, None], of, count))
     root = sqrt(log(2 * n_classes * len(sizes) / DELTA) / (2 * smallest))
     return {
         "data_parity": _parity(rows, of, count),
         "before": _parity(h, of, count),
-        "divided": _parity(divided, of, count),
+        "divided": _parity(scaled, of, count),
         "shifted": _parity(shifted, of, count),
         "excess": float(excess.max()),
         "change_over_excess": float((change - excess).max()),
@@ -128,7 +130,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "hoeffding": n_classes * sqrt(2 * log(2 * len(sizes) / DELTA) / smallest),
         "sampled_excess": float(np.quantile(sampled, 1 - DELTA)),
         "drawn": float(np.mean(drawn)),
-        "drawn_bound": _parity(divided, of, count) + 2 * root,
+        "drawn_bound": _parity(scaled, of, count) + 2 * root,
     }
 
 
