@@ -75,17 +75,8 @@ class Block:
 
     def __getitem__(self, rows: slice) -> Block:
         """Return some of the rows."""
-        truth, answers = (
-            None if each is None else each[rows] for each in (self.truth, self.answers)
-        )
-        return Block(
-            self.labels[rows],
-            self.design[rows],
-            self.weight[rows],
-            truth,
-            answers,
-            self.levels[rows],
-        )
+        own = {name: each[rows] for name, each in vars(self).items() if each is not None}
+        return replace(self, **own)
 
     def parts(self, n_classes: int) -> Iterator[Block]:
         """Cut the rows into parts that stay in cache."""

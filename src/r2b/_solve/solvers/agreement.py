@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from r2b._constraints.parity import proves_infeasible, surely_feasible
-from r2b._data.arrays import Flags, Floats
+from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.certificate import Problem
 from r2b._solve.settings import TOLERANCE
 from r2b._solve.solvers.driver import Status
@@ -142,62 +142,50 @@ class _Programme:
 
     def solve(self, *, presolve: bool) -> Agreement:
         """Solve it."""
-        band, equal = self.band, self.equal
-        found = self._linprog(
-            np.append(self.cost, np.zeros(len(self.lowest) - len(self.cost))),
-            sparse.vstack([self.upper[band], -self.lower[band]]),
-            np.append(self.high[band], -self.low[band]),
+        equal, n_levels = self.equal, len(self.lowest) - len(self.cost)
+        found, charge = self._linprog(
+            np.append(self.cost, np.zeros(n_levels)),
+            self.band,
             sparse.vstack([self.rows, self.upper[equal]]),
             np.append(self.sums, self.high[equal]),
             presolve=presolve,
         )
         status = _ENDS.get(found.status, Status.STALLED)
-        charge = np.zeros(len(self.high))
         if found.x is None:
             return Agreement(None, self._prices(charge), status)
         answers = np.maximum(found.x[: len(self.cost)], 0.0).reshape(self.shape)
         answers /= answers.sum(axis=1, keepdims=True)
-        charge[band] = _above_less_below(found)
         charge[equal] = -np.asarray(found.eqlin.marginals)[len(self.sums) :]
-        prices = self.parity.settle(self._prices(charge))
-        return Agreement(answers, prices, status)
+        return Agreement(answers, self.parity.settle(self._prices(charge)), status)
 
     def least_violation(self) -> Floats:
         """Return the prices of the labels whose largest violation is smallest."""
+        cost = np.append(np.zeros(len(self.lowest)), 1.0)  # of the violation, the last unknown
         bounded = np.sort(np.append(self.band, self.equal))
-        missed = np.full((len(bounded), 1), -self.scale)
-        found = self._linprog(
-            np.append(np.zeros(len(self.lowest)), 1.0),
-            sparse.vstack(
-                [
-                    sparse.hstack([self.upper[bounded], missed]),
-                    sparse.hstack([-self.lower[bounded], missed]),
-                ]
-            ),
-            np.append(self.high[bounded], -self.low[bounded]),
-            sparse.hstack([self.rows, np.zeros((len(self.sums), 1))]),
-            self.sums,
-            presolve=True,
-        )
-        charge = np.zeros(len(self.high))
-        if found.x is not None:
-            charge[bounded] = _above_less_below(found)
-        return self._prices(charge)
+        rows = sparse.hstack([self.rows, np.zeros((len(self.sums), 1))])
+        return self._prices(self._linprog(cost, bounded, rows, self.sums)[1])
 
     def _prices(self, charge: Floats) -> Floats:
         shaped = charge.reshape(self.parity.n_groups, -1)
         return self.scale * shaped / self.parity.share[:, None]
 
     def _linprog(
-        self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, *, presolve: bool
-    ) -> Any:
-        low = np.append(self.lowest, np.zeros(len(cost) - len(self.lowest)))
-        return linprog(
+        self, cost: Floats, bounded: Places, rows: Any, sums: Floats, *, presolve: bool = True
+    ) -> tuple[Any, Floats]:
+        """Return what HiGHS finds within the sides of some entries, and what it charges for them.
+
+        One unknown more than labels and levels is by how much the sides may be missed.
+        """
+        n_more = len(cost) - len(self.lowest)
+        sides = sparse.vstack([self.upper[bounded], -self.lower[bounded]])
+        missed = np.full((2 * len(bounded), n_more), -self.scale)
+        low = np.append(self.lowest, np.zeros(n_more))
+        found: Any = linprog(
             cost,
-            A_ub=above,
-            b_ub=top,
-            A_eq=equal,
-            b_eq=level,
+            A_ub=sparse.hstack([sides, missed]),
+            b_ub=np.append(self.high[bounded], -self.low[bounded]),
+            A_eq=rows,
+            b_eq=sums,
             bounds=np.column_stack([low, np.full(len(cost), np.inf)]),
             method="highs",
             options={
@@ -207,9 +195,8 @@ class _Programme:
                 **self.limit,
             },
         )
-
-
-def _above_less_below(found: Any) -> Floats:
-    """Return the duals of upper sides less those of lower ones, which follow them."""
-    upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
-    return np.asarray(upper - lower)
+        charge = np.zeros(len(self.high))
+        if found.x is not None:
+            upper, lower = np.split(-np.asarray(found.ineqlin.marginals), 2)
+            charge[bounded] = upper - lower
+        return found, charge
