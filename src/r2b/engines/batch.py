@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -296,14 +296,3 @@ def in_batches(
         if part.num_rows:
             yield Batch(part, first, place, offset)
             first, offset = first + part.num_rows, offset + part.num_rows
-
-
-def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
-    """Return a batch with some columns in these types, so that batches of all files are alike."""
-    record = batch.record
-    for place, name in enumerate(record.schema.names):
-        if name in kinds:
-            column = record.column(place)
-            plain = column.dictionary_decode() if hasattr(column, "dictionary") else column
-            record = record.set_column(place, name, plain.cast(kinds[name]))
-    return replace(batch, record=record)

@@ -41,8 +41,8 @@ class JsonStored(TextStored):
         for chunk in self.chunks():
             records = self._objects(chunk)
             for name in dict.fromkeys(key for record in records for key in record):
-                found = _type_of([record.get(name) for record in records])
-                kinds[name] = _common_type(kinds[name], found) if name in kinds else found
+                values = [record.get(name) for record in records]
+                kinds[name] = _common_type(kinds.get(name, arrow.null()), values)
             self.n_rows += len(records)
         if not self.n_rows:
             remedy = "Pass a file with one object per line."
@@ -94,22 +94,13 @@ class JsonStored(TextStored):
         return found
 
 
-def _type_of(values: list[Any]) -> Any:
-    """Return the Arrow type of some values; None where no type holds them all."""
+def _common_type(kind: Any, values: list[Any]) -> Any:
+    """Return the type that holds the values of a type and others; None where there is none."""
     arrow = pyarrow()
-    try:
-        return arrow.array(values).type
-    except (arrow.ArrowException, OverflowError):
-        return None
-
-
-def _common_type(one: Any, other: Any) -> Any:
-    """Return the type that holds the values of two; None where there is none."""
-    arrow = pyarrow()
-    if one is None or other is None:
+    if kind is None:
         return None
     try:
-        schemas = [arrow.schema([("", kind)]) for kind in (one, other)]
+        schemas = [arrow.schema([("", each)]) for each in (kind, arrow.array(values).type)]
         return arrow.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except arrow.ArrowException:
+    except (arrow.ArrowException, OverflowError):
         return None

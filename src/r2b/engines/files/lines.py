@@ -214,14 +214,14 @@ class TextStored(Stored):
             place, line = len(file.read(len(self.mark))), 1
             decoder = codecs.getincrementaldecoder(self.encoding)()
             while True:
-                raw, held = file.read(size or self.size), decoder.getstate()[0]
+                raw = file.read(size or self.size)
                 try:
                     text = decoder.decode(raw, not raw)
                 except UnicodeDecodeError as cause:
-                    raw, place = held + raw, place - len(held)
-                    line += raw[: cause.start].decode(self.encoding, "replace").count("\n")
-                    found = f"0x{raw[cause.start]:02x}" if cause.start < len(raw) else "the end"
-                    byte = place + cause.start
+                    whole, start = cause.object, cause.start  # with bytes of the last piece
+                    line += whole[:start].decode(self.encoding, "replace").count("\n")
+                    found = f"0x{whole[start]:02x}" if start < len(whole) else "the end"
+                    byte = place + len(raw) - len(whole) + start
                     problem = (
                         f"{self.part.name} is not {self.encoding}: byte {byte} ({found}, on line "
                         f"{line}) cannot be read."

@@ -49,15 +49,12 @@ class Part:
     name : str
         Its path below the folder that all files share, with slashes: how errors call it, and where
         its copy goes.
-    keys : tuple of (str, str or None)
-        What its folders say, such as (("year", "2024"),); None for a missing value.
     held : object or None
         Keeps the file in existence, where it is a copy of a stream.
     """
 
     path: str
     name: str
-    keys: tuple[tuple[str, str | None], ...] = ()
     held: Any = field(default=None, repr=False, compare=False)
 
 
@@ -157,7 +154,7 @@ def list_files(
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
     refuse_lake(found, place)
     fixed = list(takewhile(lambda piece: not glob.has_magic(piece), Path(place).parts[:-1]))
-    root = os.path.join(*fixed) if fixed else "."
+    root = str(Path(*fixed))
     # A pattern that goes down into all folders would find what is written below it the next time.
     return _several(found, root, place, format, whole="**" in Path(place).parts)
 
@@ -279,37 +276,14 @@ def _several(
 ) -> Listing:
     names = {path: Path(os.path.relpath(path, root)).as_posix() for path in paths}
     ordered = sorted(paths, key=lambda path: names[path].split("/"))
-    parts = tuple(Part(path, names[path], _keys(names[path])) for path in ordered)
+    parts = tuple(Part(path, names[path]) for path in ordered)
     seen: dict[str, str] = {}
     for path in ordered:  # the rows of a file that has two names would count twice
         other = seen.setdefault(os.path.realpath(path), path)
         if other != path:
             problem = f"{other!r} and {path!r} are one file, by a link."
             raise ParameterError(problem, remedy=f"Remove the link. {_PATTERN}", path=path)
-    _refuse_uneven(parts)
     return Listing(name, root, parts, _format(ordered, format), True, whole)
-
-
-def _keys(name: str) -> tuple[tuple[str, str | None], ...]:
-    pairs = [piece.partition("=") for piece in name.split("/")[:-1] if "=" in piece]
-    return tuple(
-        (unquote(key), None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs
-    )
-
-
-def _refuse_uneven(parts: Sequence[Part]) -> None:
-    first = parts[0]
-    columns = [key for key, _ in first.keys]
-    for part in parts:
-        mine = [key for key, _ in part.keys]
-        if mine != columns or len(set(columns)) < len(columns):
-            one, two = (", ".join(map(repr, each)) or "none" for each in (columns, mine))
-            raise ParameterError(
-                f"The folders of {first.name} tell the columns {one}, those of {part.name} {two}.",
-                remedy="Give all files the same levels of folders, such as "
-                "year=2024/part-0.parquet.",
-                path=part.path,
-            )
 
 
 def _format(paths: Sequence[str], format: str | None) -> Format:
@@ -334,21 +308,39 @@ def _format(paths: Sequence[str], format: str | None) -> Format:
     return next(iter(found))
 
 
-def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
-    """Return the Arrow type of every column that folders name, and its value in each file.
+def folder_columns(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
+    """Return the columns that folders name: the Arrow type of each, and its value in each file.
 
     A column is of numbers if all its values are whole numbers without leading zeros, else of text.
+
+    Raises
+    ------
+    ParameterError
+        Some files have other columns than the first, or a column comes twice.
     """
     arrow = pyarrow()
+    levels = [[each for each in part.name.split("/")[:-1] if "=" in each] for part in parts]
+    names = [[unquote(each.partition("=")[0]) for each in own] for own in levels]
+    for part, own in zip(parts, names, strict=True):
+        if own != names[0] or len(set(own)) < len(own):
+            one, two = (", ".join(map(repr, each)) or "none" for each in (names[0], own))
+            raise ParameterError(
+                f"The folders of {parts[0].name} tell the columns {one}, those of {part.name} "
+                f"{two}.",
+                remedy="Give all files the same levels of folders, such as "
+                "year=2024/part-0.parquet.",
+                path=part.path,
+            )
     found: dict[str, tuple[Any, list[Any]]] = {}
-    for place, (column, _) in enumerate(parts[0].keys):
-        texts = [part.keys[place][1] for part in parts]
+    for name, folders in zip(names[0], zip(*levels, strict=True), strict=True):
+        values = [each.partition("=")[2] for each in folders]
+        texts = [None if value == _NO_VALUE else unquote(value) for value in values]
         known = [text for text in texts if text is not None]
         if known and all(map(_is_whole, known)):
             numbers = [None if text is None else int(text) for text in texts]
-            found[column] = (arrow.int64(), numbers)
+            found[name] = (arrow.int64(), numbers)
         else:
-            found[column] = (arrow.string(), texts)
+            found[name] = (arrow.string(), texts)
     return found
 
 

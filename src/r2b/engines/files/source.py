@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Integral
 from os import PathLike
 from time import monotonic
@@ -26,13 +26,12 @@ from r2b.engines.batch import (
     PIECE_ENTRIES,
     PIECE_ROWS,
     Batch,
-    evened,
     numbers_of,
     plain_type,
 )
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
-from r2b.engines.files.listing import Listing, Part, key_values, list_files
+from r2b.engines.files.listing import Listing, Part, folder_columns, list_files
 from r2b.engines.files.reading import ReadJob, ReadOptions, Stored, Wanted, reading
 from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
 from r2b.engines.roles import Decode
@@ -219,10 +218,10 @@ class FileSource(Source):
                 problem = f"{listing.name} is {shape}, {why}."
                 remedy = f"Leave `{option}` out."
                 raise ParameterError(problem, remedy=remedy, **{option: given})
+        keys, first = folder_columns(listing.parts), listing.parts[0]
         options = ReadOptions(shape, delimiter, na, encoding, sheet)
         files = tuple(_open_stored(part, options, scratch) for part in listing.parts)
         _refuse_other_columns(files, shape)
-        keys, first = key_values(listing.parts), listing.parts[0]
         for name in keys:
             if name in files[0].schema.names:
                 problem = (
@@ -329,11 +328,10 @@ class FileSource(Source):
         batches have the same types.
         """
         names = None if columns is None else list(dict.fromkeys(columns))
-        kinds = {} if coded else self._even_types()
+        complete = partial(self.completed, columns=names, alike=not coded)
 
         def results(number: int, job: ReadJob) -> list[Any]:
-            batches = (self.completed(each, names, number) for each in job.read() if len(each))
-            return [work(evened(batch, kinds)) for batch in batches]
+            return [work(complete(each, number=number)) for each in job.read() if len(each)]
 
         wanted = Wanted(names, names or () if coded else (), most_rows)
         for _, found in self.passed(wanted, results):
@@ -372,34 +370,40 @@ class FileSource(Source):
                 yield number, job
                 first += job.n_rows
 
-    def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
-        """Return a batch with what the folders say, and with text as numbers where wanted."""
+    def completed(
+        self, batch: Batch, columns: Sequence[str] | None, number: int, *, alike: bool = False
+    ) -> Batch:
+        """Return a batch with what the folders say, and with text as numbers where wanted.
+
+        If ``alike``, its types are those of the batches of all files.
+        """
         names, record = self.names if columns is None else columns, batch.record
         own = [name for name in names if name not in self.keys]
         if record.schema.names != own:  # files may hold their columns in another order
             record = record.select(own)
         for place, name in enumerate(own):
+            column = record.column(place)
             if name in self.numbers:
-                column = self._as_numbers(name, record.column(place), batch)
-                record = record.set_column(place, name, column)
+                record = record.set_column(place, name, self._as_numbers(name, column, batch))
+            elif alike and name in self._common_types:
+                record = record.set_column(place, name, column.cast(self._common_types[name]))
         for name, (kind, values) in self.keys.items():
             if name in names:
                 value = pyarrow().scalar(values[number], kind)
                 record = record.append_column(name, pyarrow().repeat(value, len(batch)))
         return replace(batch, record=record)
 
-    def _even_types(self) -> dict[str, Any]:
-        """Return a type for each column that files lay out in different ways."""
+    @cached_property
+    def _common_types(self) -> dict[str, Any]:
+        """A type for each column that files lay out in different ways."""
         arrow, times = pyarrow(), Counter(self.names)
+        large = arrow.large_string(), arrow.large_binary()
         found: dict[str, Any] = {}
         for name, kind in zip(self.files[0].schema.names, self.files[0].schema.types, strict=True):
-            if times[name] > 1 or name in self.numbers:
-                continue
-            if any(file.schema.field(name).type != kind for file in self.files):
-                plain = plain_type(kind)
-                text, binary = "string" in str(plain), "binary" in str(plain)
-                large = arrow.large_string() if text else arrow.large_binary()
-                found[name] = large if text or binary else plain
+            others = (file.schema.field(name).type for file in self.files[1:])
+            if times[name] == 1 and any(other != kind for other in others):
+                alike = (each for each in large if same_values(kind, each))
+                found[name] = next(alike, plain_type(kind))
         return found
 
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:

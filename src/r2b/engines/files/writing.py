@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter
-from r2b._files.formats import Format, LeftOpen, format_for, format_named, squeezed
+from r2b._files.formats import Format, LeftOpen, format_for, squeezed
 from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import header_of, lines_of
 from r2b._files.workbook import SheetWriter
@@ -46,11 +46,9 @@ def shape_of(source: FileSource, path: str, format: str | None = None) -> Format
     """
     own, name = source.listing.format, Path(path).name
     if not source.listing.many:
-        if format is not None:
-            return format_named(format)
-        if path == STANDARD:
+        if format is None and path == STANDARD:
             return Format(own.kind)
-        return own if is_device(Path(path)) else format_for(name, None)
+        return own if format is None and is_device(Path(path)) else format_for(name, format)
     shape = own if format is None and "." not in name else format_for(name, format)
     if shape.kind != own.kind or path == STANDARD:
         where = "standard output is one" if path == STANDARD else f"{path} names {shape}"
@@ -312,12 +310,10 @@ class ParquetOutput:
 
     def take(self, piece: Batch) -> None:
         """Write some rows; those of one row group of the input stay together."""
-        full = sum(each.nbytes for each in self._held) > _LARGEST_GROUP
+        whole = sum(map(len, self._held)) >= PIECE_ROWS
         if self._keep_groups:
-            full = full or piece.place != self._place
-        else:
-            full = full or sum(map(len, self._held)) >= PIECE_ROWS
-        if full:
+            whole = piece.place != self._place
+        if whole or sum(each.nbytes for each in self._held) > _LARGEST_GROUP:
             self._flush()
         self._place = piece.place
         self._held.append(fitted(piece.record, self._schema))
