@@ -16,8 +16,8 @@ from r2b.errors import ParameterError
 from r2b.report.facts import groups_of
 from r2b.report.words import Facts, limits_of
 
-Masks = dict[tuple[str, str], Array]
-"""Which classes of a group, named with its family, are hidden."""
+Cell = tuple[str, str, str]
+"""A family, a group of it and a class."""
 
 
 def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
@@ -65,7 +65,7 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
             remedy="Leave it out, or report on classes without `outcomes`.",
             suppress_below=below,
         )
-    facts, below, masks = copy.deepcopy(facts), int(below), {}
+    facts, below, hidden, of = copy.deepcopy(facts), int(below), set[Cell](), 0
     cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
     for place, (_, counting) in enumerate(groups_of(families)):
         family, rows = facts.audit.families[place], found.families[place].rows[:, None]
@@ -73,15 +73,18 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
         if cells is not None and not families.by_cell:
             sizes = counting.design(data.cells).T @ cells
         mask = _mask(rows, sizes, below)
-        masks |= {(family.name, group): mask[g] for g, group in enumerate(family.groups)}
+        of += mask.size
+        hidden |= {
+            (family.name, family.groups[group], str(family.classes[k]))
+            for group, k in np.argwhere(mask)
+        }
         _hide_family(family, mask, below)
         if facts.after is not None:
             _hide_means(facts.after[place], mask, below)
-    _hide_findings(facts, masks, below)
+    _hide_findings(facts, hidden, below)
     if facts.change is not None:
-        _hide_change(facts, masks, below)
-    hidden = np.concatenate([*masks.values(), np.zeros(0, bool)])
-    facts["suppressed"] = Facts(below=below, cells=int(hidden.sum()), of=hidden.size)
+        _hide_change(facts, hidden, below)
+    facts["suppressed"] = Facts(below=below, cells=len(hidden), of=of)
     facts["limits"] = limits_of(facts)
     return facts
 
@@ -136,18 +139,16 @@ def _hide_means(family: Facts, mask: Array, below: int) -> None:
         family.disparity_by_class[k], family.ratio_by_class[k] = found
 
 
-def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
-    audit, data, headline = facts.audit, facts.data, facts.headline
+def _hide_findings(facts: Facts, hidden: set[Cell], below: int) -> None:
+    audit, headline = facts.audit, facts.headline
     sizes = {
         (family.name, group): rows
         for family in audit.families
         for group, rows in zip(family.groups, family.rows, strict=True)
     }
-    places = {str(name): place for place, name in enumerate(data.classes)}
 
     def is_hidden(family: str, groups: list[str], name: Any) -> bool:
-        cells = [masks.get((family, group)) for group in groups]
-        return any(cell is None or cell[places[str(name)]] for cell in cells)
+        return any((family, group, str(name)) in hidden for group in groups)
 
     def sizes_of(found: Facts) -> list[Any]:
         return [sizes[found.family, group] for group in found.groups]
@@ -171,8 +172,8 @@ def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
     ]
     # A doubt that counts rows may count those of a small cell.
     facts["doubts"] = [each for each in facts.doubts if not re.search(r"\d", each.problem)]
-    if data.class_rows is not None:
-        _hide_few(data.class_rows, below)
+    if facts.data.class_rows is not None:
+        _hide_few(facts.data.class_rows, below)
     if headline is None:
         return
     if not is_hidden(headline.family, headline.groups, headline["class"]):
@@ -183,10 +184,11 @@ def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
     headline["difference"] = max(float(each.disparity) for each in audit.families)
 
 
-def _hide_change(facts: Facts, masks: Masks, below: int) -> None:
+def _hide_change(facts: Facts, hidden: set[Cell], below: int) -> None:
     """Keep the flows of groups of which no cell is hidden, and of the rest what is over all."""
     change = facts.change
-    whole = {key for key, mask in masks.items() if not mask.any()}
+    whole = {(each.name, group) for each in facts.audit.families for group in each.groups}
+    whole -= {(family, group) for family, group, _ in hidden}
     flows = [
         each
         for each in change.flows

@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from r2b._data import Dataset
+from r2b._data import Dataset, Mixtures
 from r2b._data.arrays import Array
 from r2b._data.dataset import Labels, read, read_labels
 from r2b._data.values import to_plain
@@ -87,27 +87,24 @@ def files_of(
     ParameterError
         A file is not there.
     """
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found = []
-    for each in map(Path, given):
-        inside = (
-            sorted(one for one in each.rglob("*") if one.is_file()) if each.is_dir() else [each]
-        )
-        found += [(one, one.relative_to(each.parent).as_posix()) for one in inside]
-    listed = []
-    for file, name in found:
-        try:
-            with open(file, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            problem = f"{os.fspath(file)} cannot be read: {error.strerror}."
-            raise ParameterError(
-                problem, remedy="Name a file that is there.", path=os.fspath(file)
-            ) from error
-        # bytes of a name that are no text are spelled out
-        text = os.fsencode(name).decode("utf-8", "backslashreplace")
-        listed.append({"name": text, "bytes": file.stat().st_size, "sha256": digest})
-    return listed
+    given = [path] if isinstance(path, (str, os.PathLike)) else path
+    return [
+        _file(file, str(file.relative_to(each.parent).as_posix()))
+        for each in map(Path, given)
+        for file in (sorted(filter(Path.is_file, each.rglob("*"))) if each.is_dir() else [each])
+    ]
+
+
+def _file(path: Path, name: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        problem, remedy = f"{path} cannot be read: {error.strerror}.", "Name a file that is there."
+        raise ParameterError(problem, remedy=remedy, path=str(path)) from error
+    # bytes of a name that are no text are spelled out
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return {"name": text, "bytes": path.stat().st_size, "sha256": digest}
 
 
 def fingerprint(
@@ -148,9 +145,7 @@ def fingerprint(
     ('40489ee0', '40489ee0')
     """
     if sensitive_features is None:
-        return _digest(
-            _spelled_out([_of_labels(read_labels(y, normalize=False, fewest_classes=1))])
-        )
+        return _digest([_of_labels(read_labels(y, normalize=False, fewest_classes=1))])
     columns = {
         "sensitive_features": sensitive_features,
         "control_features": control_features,
@@ -166,21 +161,17 @@ def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
     columns = [_of_labels(data.labels)]
     for place, vocabulary in enumerate(data.cells.vocabularies):
         codes = data.cells.table[:, place][data.cells.codes]
-        columns.append(
-            _of_codes(codes, vocabulary)
-            if isinstance(vocabulary, Vocabulary)
-            else ("", vocabulary.matrix[codes])
-        )
+        columns.append(_of_codes(codes, vocabulary))
     if data.weight is not None:
         columns.append(("", data.weight if data.repeats is None else data.weight / data.repeats))
     if arranged != "rows":
         columns = _sorted(columns, data.repeats, counted=arranged == "counts")
-    return {"sha256": _digest(_spelled_out(columns)), "of": _OF[arranged]}
+    return {"sha256": _digest(columns), "of": _OF[arranged]}
 
 
 def mark_of_blocks(blocks: Iterable[Array]) -> str:
     """Return the checksum of a matrix of probabilities that comes in blocks of rows."""
-    return _digest(_bytes(block) for block in blocks)
+    return _digest(("", block) for block in blocks)
 
 
 def _sorted(columns: list[Spelled], repeats: Array | None, *, counted: bool) -> list[Spelled]:
@@ -199,38 +190,31 @@ def _sorted(columns: list[Spelled], repeats: Array | None, *, counted: bool) -> 
 
 
 def _of_labels(labels: Labels) -> Spelled:
-    return (
-        ("", labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
-    )
+    if labels.codes is None:
+        return "", labels.array
+    return _of_codes(labels.codes, labels.vocabulary)
 
 
-def _of_codes(codes: Array, vocabulary: Vocabulary) -> Spelled:
+def _of_codes(codes: Array, vocabulary: Vocabulary | Mixtures) -> Spelled:
     """Return the values of a column, sorted as they are written, and the place of each row's."""
+    if isinstance(vocabulary, Mixtures):
+        return "", vocabulary.matrix[codes]
     counts = np.bincount(codes)
     used = np.flatnonzero(counts)
     known = used[used < len(vocabulary.values)]
     plain = to_plain(vocabulary.values[known])
-    written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (
-        len(used) - len(known)
-    )
+    written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]]
+    written += ["null"] * (len(used) - len(known))
     order = sorted(range(len(written)), key=written.__getitem__)
     places = np.zeros(len(counts), np.int64)
     places[used[order]] = np.arange(len(order))
     return f"{plain['type']}[{','.join(written[place] for place in order)}]", places[codes]
 
 
-def _spelled_out(columns: Iterable[Spelled]) -> Iterator[bytes]:
-    for head, values in columns:
-        yield head.encode("utf-8", "surrogatepass")
-        yield _bytes(values)
-
-
-def _bytes(values: Array) -> bytes:
-    return np.ascontiguousarray(values, "<i8" if values.dtype.kind in "biu" else "<f8").tobytes()
-
-
-def _digest(parts: Iterable[bytes]) -> str:
+def _digest(columns: Iterable[Spelled]) -> str:
     seen = hashlib.sha256()
-    for part in parts:
-        seen.update(part)
+    for head, values in columns:
+        seen.update(head.encode("utf-8", "surrogatepass"))
+        kind = "<i8" if values.dtype.kind in "biu" else "<f8"
+        seen.update(np.ascontiguousarray(values, kind).tobytes())
     return seen.hexdigest()
