@@ -251,3 +251,12 @@ def test_reports_say_what_is_reached(tmp_path):
     merged = r2b.reweigh(y, sensitive_features=columns, outcomes={"low": [0]}, epsilon=0.02)
     shares = json.loads(merged.report().to_json())["shares"]
     assert {each[1] for each in shares} == {"low"}
+
+
+def test_a_class_that_a_group_lacks_has_no_weight_in_the_report():
+    y, sex = ["a", "a", "b", "b", "c", "a"] * 5, ["f", "f", "f", "m", "m", "m"] * 5
+    found = r2b.reweigh(y, sensitive_features=sex, epsilon=0.9)
+    assert np.isnan(found.table).any()
+    weights = json.loads(found.report().to_json())["weights"]
+    table = np.array([each[2] for each in weights], float)
+    assert np.allclose(table, found.table.ravel(), equal_nan=True)

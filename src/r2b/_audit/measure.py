@@ -220,8 +220,14 @@ def audit(
     ('sex=f, race=a', 'no', True)
     """
     draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
-    rare = {"min_group_size": min_group_size, "small_groups": small_groups, "absent": absent}
-    request = audit_request(families, missing=missing, outcomes=outcomes, **rare)
+    request = audit_request(
+        families,
+        missing=missing,
+        min_group_size=min_group_size,
+        small_groups=small_groups,
+        absent=absent,
+        outcomes=outcomes,
+    )
     rows = {
         "sensitive_features": sensitive_features,
         "control_features": control_features,

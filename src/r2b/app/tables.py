@@ -31,6 +31,8 @@ from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
 Kept = TypeVar("Kept")
 
+_KEPT = 32  # results of a table
+
 
 class PageColumn(NamedTuple):
     """A column to choose from, and how many different values it has, if they were counted."""
@@ -61,12 +63,12 @@ class Workspace:
         self._slow: set[Hashable] = set()
         self._lock = Lock()
 
-    def _kept(self, key: Hashable, build: Callable[[], Kept], most: int = 32) -> Kept:
+    def _kept(self, key: Hashable, build: Callable[[], Kept]) -> Kept:
         """Return what is kept under a key, or build it; the least recently used makes room."""
         with self._lock:
             lock, found = self._results.setdefault(key, (Lock(), []))
             self._results.move_to_end(key)
-            while len(self._results) > most:
+            while len(self._results) > _KEPT:
                 self._results.popitem(last=False)
         with lock, _quiet():
             if not found:

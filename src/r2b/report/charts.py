@@ -5,6 +5,7 @@ Strips use coordinates in percent, so that they stretch with the page and their 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from math import floor, log10
 from typing import Any
@@ -98,11 +99,11 @@ def flow(moves: list[Move], classes: list[Any]) -> dict[str, Any]:
     classes : list
         Names.
     """
-    losing, gaining = (_totals(moves, side) for side in (0, 1))
-    scale = _SUM / sum(losing.values())
-    slots = [sum(_slot(scale * each) for each in side.values()) for side in (losing, gaining)]
-    height = max(slots) + 12
-    old, new = (_bars(side, scale, height, classes) for side in (losing, gaining))
+    leaving = _totals((old, weight) for old, _, weight in moves)
+    sides = leaving, _totals((new, weight) for _, new, weight in moves)
+    scale = _SUM / sum(leaving.values())
+    height = 12 + max(sum(_slot(scale * each) for each in side.values()) for side in sides)
+    old, new = (_bars(side, scale, height, classes) for side in sides)
     left, right = ({k: bar["y"] for k, bar in side.items()} for side in (old, new))
     ribbons, order = [], (list(old), list(new))
     for k, j, weight in sorted(moves, key=lambda m: (order[0].index(m[0]), order[1].index(m[1]))):
@@ -112,16 +113,15 @@ def flow(moves: list[Move], classes: list[Any]) -> dict[str, Any]:
         if thick >= _THIN:
             name = f"{isolated(old[k]['name'])} to {isolated(new[j]['name'])}: {moved(weight)}"
             ribbons.append({"name": name, "tops": ends, "bottoms": (left[k], right[j])})
-    sides = {MINUS: old.values(), "+": new.values()}
-    return {"height": round(height), "ribbons": ribbons, "sides": sides}
+    bars = {MINUS: old.values(), "+": new.values()}
+    return {"height": round(height), "ribbons": ribbons, "sides": bars}
 
 
-def _totals(moves: list[Move], side: int) -> dict[int, float]:
+def _totals(moved: Iterable[tuple[int, float]]) -> dict[int, float]:
     """Add up what leaves, or reaches, each class; the largest first, the other classes last."""
-    totals: dict[int, float] = {}
-    for old, new, weight in moves:
-        k = (old, new)[side]
-        totals[k] = totals.get(k, 0.0) + weight
+    totals = defaultdict[int, float](float)
+    for k, weight in moved:
+        totals[k] += weight
     return dict(sorted(totals.items(), key=lambda item: (item[0] < 0, -item[1])))
 
 
