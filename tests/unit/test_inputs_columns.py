@@ -28,9 +28,8 @@ def make(library, values):
         return array
     if library.startswith("pandas"):
         pandas = pytest.importorskip("pandas")
-        return pandas.Series(
-            values, name="name", dtype="category" if library.endswith("categorical") else None
-        )
+        dtypes = {"categorical": "category", "nullable": "Float64", "arrow": "double[pyarrow]"}
+        return pandas.Series(values, name="name", dtype=dtypes.get(library.split(" ")[-1]))
     if library == "narwhals":
         return nw.from_native(
             pytest.importorskip("polars").Series("name", values), series_only=True

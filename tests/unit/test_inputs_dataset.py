@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from test_inputs_columns import PLAIN, make
 
 from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
 from r2b._data.cells import read_cells
@@ -52,17 +53,7 @@ def test_several_attributes_are_crossed_and_named(library):
     "library", ["list", "numpy", "pandas", "pandas nullable", "polars", "arrow"]
 )
 def test_weights_of_every_library(library):
-    weight = [1.0, 0.0, 2.0, 0.5, 3.0]
-    if library == "numpy":
-        weight = np.array(weight)
-    if library.startswith("pandas"):
-        weight = pytest.importorskip("pandas").Series(
-            weight, dtype="Float64" if "nullable" in library else None
-        )
-    if library == "polars":
-        weight = pytest.importorskip("polars").Series(weight)
-    if library == "arrow":
-        weight = pytest.importorskip("pyarrow").array(weight)
+    weight = make(library, [1.0, 0.0, 2.0, 0.5, 3.0])
     data = read(Y, sensitive_features=SEX, sample_weight=weight)
     assert data.weight.tolist() == [1, 0, 2, 0.5, 3]
     assert data.weight.dtype == np.float64
@@ -74,11 +65,7 @@ def test_weights_of_every_library(library):
 @pytest.mark.parametrize("library", ["list", "numpy", "pandas", "polars"])
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, -np.inf])
 def test_a_bad_weight_is_named(library, bad):
-    weight = [1.0, 1.0, bad, 1.0, bad]
-    if library != "list":
-        weight = (
-            np.array(weight) if library == "numpy" else pytest.importorskip(library).Series(weight)
-        )
+    weight = make(library, [1.0, 1.0, bad, 1.0, bad])
     with pytest.raises(WeightError) as caught:
         read(Y, sensitive_features=SEX, sample_weight=weight)
     assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
@@ -126,37 +113,12 @@ def test_a_name_in_both_arguments_is_refused():
         assert caught.value.facts["column"] == "1"
 
 
-@pytest.mark.parametrize(
-    "library",
-    [
-        "list",
-        "numpy",
-        "object",
-        "pandas",
-        "nullable",
-        "pandas arrow",
-        "polars",
-        "arrow",
-        "chunked",
-        "decimal",
-    ],
-)
+@pytest.mark.parametrize("library", [*PLAIN, "pandas nullable", "pandas arrow", "decimal"])
 def test_numbers_of_every_library_are_one_attribute(library):
-    values = AGE
-    if library in ("numpy", "object"):
-        values = np.array(AGE, dtype=None if library == "numpy" else object)
-    if library in ("pandas", "nullable", "pandas arrow"):
-        pytest.importorskip("pyarrow")
-        dtype = {"pandas": None, "nullable": "Float64", "pandas arrow": "double[pyarrow]"}[library]
-        values = pytest.importorskip("pandas").Series(AGE, dtype=dtype)
-    if library == "polars":
-        values = pytest.importorskip("polars").Series(AGE, strict=False)
-    if library in ("arrow", "chunked"):
-        arrow = pytest.importorskip("pyarrow")
-        values = arrow.array([float(value) for value in AGE])
-        values = values if library == "arrow" else arrow.chunked_array([values[:2], values[2:]])
     if library == "decimal":
         values = [Decimal(str(value)) for value in AGE]
+    else:
+        values = make(library, AGE if library == "object" else [float(value) for value in AGE])
     before = repr(values)
     groups = read(
         Y, sensitive_features={"sex": SEX, "age": Continuous(values, basis="linear", knots=3)}
