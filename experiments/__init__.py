@@ -1,4 +1,4 @@
-"""The paper's experiments, rerun: every run one row, every table and figure from rows, our numbers beside the paper's.
+"""The paper's experiments, rerun: each run a row, tables and figures from rows, both numbers shown.
 
 ``reproduce("adult")`` or ``python -m experiments adult`` runs one; :mod:`experiments.experiment`
 says how another plugs in.
@@ -16,7 +16,7 @@ __all__ = ["NAMES", "Experiment", "Progress", "find", "reproduce", "rerun", "wit
 
 
 def within_reach(data: str | PathLike[str] | None = None) -> tuple[list[str], list[str]]:
-    """Tell which experiments can run here, and which are left out because no folder is named that holds their data.
+    """Tell which experiments can run here, and which lack a folder that holds their data.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The experiments from the command line: ``python -m experiments NAME [--quick]``, ``all`` for every one, ``page`` for the page."""
+"""The experiments from the command line: ``python -m experiments NAME [--quick]``; all; page."""
 
 from __future__ import annotations
 

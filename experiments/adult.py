@@ -1,4 +1,4 @@
-"""Adult: predict education (16 classes), fair to sex, with the paper's labels as they are (p = 0) and with bias injected (p = 0.5).
+"""Adult: predict education (16 classes), fair to sex, without (p = 0) and with injected bias (0.5).
 
 The paper leaves much open. What is chosen here is what its numbers support: rows without a missing
 value, classes in the order of ``education-num``, men as 1, 29 features without sex, parity of
@@ -207,7 +207,7 @@ def _neighbours(*which: Any) -> Codes:
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Train one learner on what one method makes of the training rows, and measure it on the test rows."""
+    """Train a learner on what a method makes of the training rows; measure it on the test rows."""
     asked = {"missing": None, "labels": "drawn", "ties": "average", **configuration}
     p, rows, order, method = (asked[name] for name in ("p", "rows", "order", "method"))
     split = split_of(p, seed, rows=rows, order=order, missing=asked["missing"])

@@ -1,4 +1,4 @@
-"""What was tried where the paper says too little: Adult under other ways to code features, to number classes and to hand over labels.
+"""What was tried where the paper says too little: Adult coded, numbered and handed over otherwise.
 
 Its rows are the evidence for the choices of :mod:`experiments.adult`, and for the numbers that no
 choice reaches.

@@ -1,4 +1,4 @@
-"""Appendix C, third effect: equally probable classes are not equally frequent in a sample, and rare ones are measured badly."""
+"""Appendix C, third effect: samples are uneven in equal classes, rare ones measured badly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAP: Final = 0.5
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Draw samples of equally probable classes and see how they differ; then how well a known disparity of one class is measured."""
+    """See how samples of equal classes differ, and how well a known disparity is measured."""
     classes, size = configuration["classes"], configuration["size"]
     rng = np.random.default_rng([seed, 34])
     counts = rng.multinomial(size, np.full(classes, 1 / classes), size=SAMPLES)
@@ -52,7 +52,7 @@ def configurations(quick: bool) -> list[Configuration]:
 
 
 def constant(rows: Sequence[Row], classes: int, size: int) -> float:
-    """Return the mean difference between two classes over sqrt(n / L): the constant of the paper's Theta."""
+    """Return the constant of the paper's Theta: a class difference's mean over sqrt(n / L)."""
     found = cell(chosen(rows, classes=classes, size=size), "mean_gap", 1.0)
     return found.mean / sqrt(size / classes)
 
@@ -82,7 +82,7 @@ measured off, on average, in % of it."""
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw how uneven equally probable classes are, and how badly a known disparity is measured, by rows."""
+    """Draw how uneven equal classes are, and how badly a known disparity is measured, by rows."""
     shown = {
         "relative_gap": ("two classes differ by", "mean difference over n / L (%, log)"),
         "relative_error": ("a known disparity is off by", "mean error over the disparity (%, log)"),

@@ -1,4 +1,4 @@
-"""Appendix B: the DP remover with bins of equal mass and of equal width, on the paper's two groups of one feature.
+"""Appendix B: the DP remover with bins of equal mass or width on the paper's groups, one feature.
 
 One group is a narrow normal distribution around 0; the other is half that and half the same around
 1. Widths by Freedman and Diaconis follow the distance between the quartiles, which is that between
@@ -28,7 +28,7 @@ BINS: Final = {"equal_mass": "equal mass", "equal_width": "equal width"}
 
 
 def distance(one: Array, other: Array) -> float:
-    """Return the largest difference between two distribution functions (Kolmogorov and Smirnov), ties included.
+    """Return the largest difference between two distribution functions (Kolmogorov and Smirnov).
 
     Examples
     --------
@@ -103,7 +103,7 @@ class EqualWidthRemover(DPRemover):
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Repair one sample, and a second one of the same distribution, and see how far the groups lie apart."""
+    """Repair one sample, and a second one of its distribution; see how far the groups lie apart."""
     spread, size = configuration["spread"], configuration["size"]
     rng = np.random.default_rng([seed, 31])
     groups = np.repeat([0, 1], size)

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: debiasing each class by itself and dividing rows by their sums brings bias back, on three rows."""
+"""Figure 1 of the paper: debiasing by class and dividing by sums brings bias back, on 3 rows."""
 
 from __future__ import annotations
 

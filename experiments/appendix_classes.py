@@ -1,4 +1,4 @@
-"""Appendix C: the measure on fair samples, by the number of classes: what disparity shows where there is none."""
+"""Appendix C: what the measure shows on fair samples, by the number of classes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ even, which is the paper's second effect, and with the number of rows, which it 
 
 
 def order(rows: Sequence[Row], kind: str) -> tuple[float, float]:
-    """Return the standardised disparity over sqrt(2 log 2L) of the largest samples, for 4 and for the most classes."""
+    """Return standardised disparity over sqrt(2 log 2L) of the largest samples: 4, most classes."""
     size = max(row["size"] for row in rows)
     few, many = (
         cell(chosen(rows, kind=kind, size=size, classes=classes), "standardised", 1.0).mean

@@ -63,7 +63,7 @@ VARIED: Final = {
 def sample_labels(
     kind: str, size: int, seed: int, classes: int = CLASSES, n_groups: int = 2
 ) -> tuple[Any, Any]:
-    """Draw classes, or distributions, that lean with the group: the first not at all, the last most."""
+    """Draw classes, or distributions: the first do not lean with the group, the last do most."""
     rng = np.random.default_rng([seed, 33])
     groups = rng.integers(0, n_groups, size)
     lean = (groups / (n_groups - 1))[:, None] * np.linspace(-1, 1, classes)

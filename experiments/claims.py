@@ -1,4 +1,4 @@
-"""Every claim of sections 4 and 5 and of the appendix, with a verdict that follows from the results files."""
+"""Every claim of sections 4, 5 and the appendix, with a verdict that follows from results files."""
 
 from __future__ import annotations
 

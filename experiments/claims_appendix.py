@@ -1,4 +1,4 @@
-"""Claims of the appendix: the cartoon, normalising, bins, the number of classes, the propositions, running time."""
+"""Claims of the appendix: the cartoon, normalising, bins, class numbers, propositions, time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of sections 4.2 and 5: Adult, COCO, dermatology, error parity, and what the paper concludes."""
+"""Claims of sections 4.2 and 5: Adult, COCO, dermatology, error parity, and the conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 2,048 features of an image that the paper trains on: what a ResNet-50 has before its last layer.
+"""The 2,048 features of an image in the paper: what a ResNet-50 has before its last layer.
 
 They are read from ``features_SPLIT.npz`` beside the annotations, or extracted from the images with
 torchvision and left there.

@@ -1,4 +1,4 @@
-"""The paper's learner on COCO: a linear softmax with cross entropy, by SGD with momentum and its schedule of learning rates."""
+"""The paper's learner on COCO: a linear softmax by SGD with momentum and its learning rates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def linear_softmax(
     Examples
     --------
     >>> X, Y = np.array([[1.0], [-1.0]] * 50), np.array([[1.0, 0.0], [0.0, 1.0]] * 50)
-    >>> linear_softmax(X, Y, np.array([[1.0]]), rng=np.random.default_rng(0), schedule=((0.1, 20),)).round(1)
+    >>> asked = {"rng": np.random.default_rng(0), "schedule": ((0.1, 20),)}
+    >>> linear_softmax(X, Y, np.array([[1.0]]), **asked).round(1)
     array([[1., 0.]])
     """
     return softmax(X_test, linear_weights(X, targets, rng=rng, schedule=schedule, batch=batch))

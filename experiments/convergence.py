@@ -1,4 +1,4 @@
-"""Algorithm 1 against the optimum of the same problem: by step size tau, by round, with the mean free or pinned; and Z as it is printed.
+"""Algorithm 1 against the same problem's optimum: by tau, by round, free or pinned; Z as printed.
 
 Five tables of labels, nothing is trained: Adult by sex, by sex and race, and with injected bias; 64
 drawn classes; drawn probabilities.
@@ -220,7 +220,7 @@ def _raw(rows: Sequence[Row]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw how far the rounds are from the optimum at the most, by tau, the mean free and pinned."""
+    """Draw how far the rounds are from the optimum at most, by tau, the mean free and pinned."""
     rounds = (1, 10, 20, 50, 100)
     panels = []
     for target, title in (

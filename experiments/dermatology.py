@@ -1,4 +1,4 @@
-"""Dermatology: predict conditions, fair to age and sex crossed, by fair training labels or by fair scores fitted on a tuning split.
+"""Dermatology: predict conditions, fair to age x sex, by fair labels or by scores fitted in tuning.
 
 The paper's cases are private. The code takes any table (:func:`debias_scores` and
 :func:`train_and_measure` need arrays only) and is run on two public ones.
@@ -49,7 +49,7 @@ SCHEDULES: Final = by_epochs(((1e-3, 30), (1e-4, 15)), ((1e-3, 5), (1e-4, 2)))
 def debias_scores(
     method: str, tuning: Floats, tuning_groups: Any, scores: Floats, groups: Any, seed: int = 0
 ) -> Floats:
-    """Fit a method on the scores of a tuning split and apply it to other scores, whose groups are known.
+    """Fit a method on the scores of a tuning split and apply it to scores of known groups.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def debias_scores(
 
 
 def train_and_measure(cases: Cases, rows: Rows, method: str, seed: int, schedule: Schedule) -> Row:
-    """Train on what a method makes of the training labels (or, DPR, of the features), and measure on the test rows."""
+    """Train on what a method makes of labels (or, DPR, of features); measure on the test rows."""
     features, groups = scaled(cases.features, rows.train), cases.groups
     train, test, groups_train = features[rows.train], features[rows.test], groups[rows.train]
     if method == "DPR":
@@ -139,7 +139,7 @@ def _rows(name: str, folder: Path, seed: int) -> Rows:
 
 @lru_cache(maxsize=1)
 def _scores(name: str, folder: Path, seed: int, epochs: int) -> tuple[Floats, Floats]:
-    """Return the scores of the model that was trained on labels as they are, for the tuning and the test rows."""
+    """Return scores of the model of labels as they are, for the tuning and the test rows."""
     cases, rows = cases_of(name, folder), _rows(name, folder, seed)
     features, rng = scaled(cases.features, rows.train), np.random.default_rng([seed, 22])
     asked = features[np.concatenate([rows.tune, rows.test])]

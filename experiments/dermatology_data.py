@@ -1,4 +1,4 @@
-"""The dermatology tables from a folder, and their splits: training, tuning and test, no lesion in two of them."""
+"""The dermatology tables from a folder, split in training, tuning and test; no lesion in two."""
 
 from __future__ import annotations
 

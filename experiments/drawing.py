@@ -1,4 +1,4 @@
-"""Pictures drawn by matplotlib in the package's style: sizes in pixels, names beside lines, the same bytes every time."""
+"""Pictures by matplotlib in the package's style: sizes in pixels, the same bytes every time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def figure_of(picture: Picture) -> Any:
 
 
 def svg_of(figure: Any, title: str, facts: str) -> str:
-    """Write a figure without a date, sized in pixels, with a title and all its numbers for those who do not see it."""
+    """Write a figure without a date, with a title and all its numbers for those who see none."""
     mpl, written = (
         require("matplotlib", "Drawing a picture needs matplotlib", extra="plot"),
         StringIO(),
@@ -156,7 +156,7 @@ def _dots(picture: Picture) -> Any:
 
 
 def _look(kind: int, ranked: bool) -> dict[str, Any]:
-    """Return shape and colour of one kind of dots; the second of two is hollow, so that both show where they meet."""
+    """Return shape and colour of one kind of dots; the second of two is hollow, to show both."""
     if ranked:
         shade = _SHADES[min(kind, len(_SHADES) - 1)]
         return {
@@ -340,7 +340,7 @@ def _edges(axis: Axis, low: float, high: float) -> tuple[float, float]:
 
 
 def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
-    """Write names to the right of where lines end, in their order and without overlap, each tied to its line."""
+    """Write names beside where lines end, in order, apart, each tied to its line."""
     inverse, box = ax.transAxes.inverted(), ax.get_window_extent()
     found = sorted(
         (inverse.transform(ax.transData.transform((x, y)))[1], name, x, y, colour)
@@ -372,7 +372,7 @@ def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
 
 
 def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move places, given in rising order, as little as it takes to have a gap between neighbours; within bounds where there is room.
+    """Move rising places as little as gives neighbours a gap; within bounds where there is room.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an experiment is to the runner: a list of configurations, and a pure function from one of them and a seed to one row.
+"""What an experiment is to the runner: configurations, and a pure function from one to a row.
 
 How a new experiment plugs in
 -----------------------------
@@ -8,16 +8,18 @@ How a new experiment plugs in
 That is all: the command, the runner, the results file, and its tables and figures follow.
 
 - ``TITLE`` is the heading of its section.
-- ``configurations(quick)`` lists configurations: flat dictionaries of text, numbers, True/False and None. They become columns of the
-  results.
-- ``run(configuration, seed, data)`` computes one row, a flat dictionary of numbers and text under other names than the configuration's. It
-  must depend on nothing but its arguments (``data`` is the folder or file that the user named, or
-  None). It may return None-valued entries for measures that do not apply. Neighbouring configurations are
-  mostly done by one process, so what they share needs no more than a small ``functools.lru_cache``.
-- ``section(rows)`` writes the tables of ``results/NAME.md`` from result rows alone; ``figures(rows)``, where there are any, gives what its
-  pictures show, by file stem. Both need every row of the full setting.
-- ``SEEDS``, ``REVISION`` and ``NEEDS_DATA`` may be left out. A revision is part of a row's identity: raise it when ``run`` changes what it
-  computes, and old rows are not taken for new ones.
+- ``configurations(quick)`` lists configurations: flat dictionaries of text, numbers, True/False and
+  None. They become columns of the results.
+- ``run(configuration, seed, data)`` computes one row, a flat dictionary of numbers and text under
+  other names than the configuration's. It must depend on nothing but its arguments (``data`` is the
+  folder or file that the user named, or None). It may return None-valued entries for measures that
+  do not apply. Neighbouring configurations are mostly done by one process, so what they share needs
+  no more than a small ``functools.lru_cache``.
+- ``section(rows)`` writes the tables of ``results/NAME.md`` from result rows alone;
+  ``figures(rows)``, where there are any, gives what its pictures show, by file stem. Both need
+  every row of the full setting.
+- ``SEEDS``, ``REVISION`` and ``NEEDS_DATA`` may be left out. A revision is part of a row's
+  identity: raise it when ``run`` changes what it computes, and old rows are not taken for new ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a picture shows, as data: panels of lines, or of dots beside names. :mod:`experiments.drawing` draws them, tests compare them."""
+"""What a picture shows, as data, which :mod:`experiments.drawing` draws and tests compare."""
 
 from __future__ import annotations
 

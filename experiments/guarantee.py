@@ -1,4 +1,4 @@
-"""Proposition 2, evaluated: the bound on the disparity of a classifier, term by term, beside the disparity that its predictions show.
+"""Proposition 2, evaluated: the bound on a classifier's disparity, term by term, beside what it is.
 
 The learners are those of the tables, trained on the labels of Algorithm 1 after 100 rounds. Of the
 bound's terms only the Rademacher complexity is an estimate: the learner is trained on random signs,
@@ -56,7 +56,7 @@ def _table(
 
 
 def _predict(learner: str, X: Floats, targets: Floats, asked: Floats, trees: int) -> Floats:
-    """Train on probabilities, or on classes as rows of 0 and 1, and give the scores of the rows that are asked for."""
+    """Train on probabilities, or on classes as rows of 0 and 1, and give the scores of rows."""
     if learner == PER_CLASS:
         return per_class_forest(X, asked, targets, None, 4, trees)
     classes, n_classes = targets.argmax(axis=1), targets.shape[1]
@@ -66,7 +66,7 @@ def _predict(learner: str, X: Floats, targets: Floats, asked: Floats, trees: int
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Train one learner on fair labels, evaluate every term of the bound on the training rows, and the disparity on the test rows."""
+    """Train a learner on fair labels, and evaluate the bound on its rows, disparity on others."""
     shape = (configuration[name] for name in ("data", "classes", "features", "per_class", "rows"))
     X, y, groups, X_test, groups_test, n_classes = _table(*shape, seed)
     on_adult, trees = configuration["classes"] is None, configuration["trees"] or 0

@@ -1,4 +1,4 @@
-"""Where rows are kept: a journal of lines while a run goes on, one Parquet file once it is through. Finished rows are never lost.
+"""Where rows are kept: a journal while a run goes on, then one Parquet file. None are lost.
 
 A line is on disk before the next run is reported. A process killed while it writes leaves half a
 line at the end, which the next reader cuts off: its run was not finished. The Parquet file is
@@ -22,7 +22,7 @@ def results_path(output: Path, name: str) -> Path:
 
 
 def journal_path(output: Path, name: str) -> Path:
-    """Name the journal of an experiment; it exists only while rows are missing from the results file."""
+    """Name the journal of an experiment, which exists while rows are missing from results."""
     return output / f"{name}.journal.jsonl"
 
 
@@ -76,7 +76,7 @@ def read_results(path: Path) -> list[Row]:
 
 
 def finished(output: Path, name: str) -> dict[str, Row]:
-    """Return all finished rows by identity, from the results file and from the journal of an interrupted run."""
+    """Return all finished rows by identity, from results and an interrupted run's journal."""
     path = results_path(output, name)
     rows = [
         *(read_results(path) if path.exists() else []),

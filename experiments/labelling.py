@@ -1,4 +1,4 @@
-"""The methods of the paper by its names, and the training labels, weights or features that each gives a learner."""
+"""The methods of the paper by name, and the labels, weights or features that a learner gets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SPOKEN: Final = {
 
 
 def labels_of(method: str, y: Any, groups: Codes) -> Floats:
-    """Return what a method makes of labels: probabilities, or the old labels for methods that leave them alone.
+    """Return what a method makes of labels: probabilities, or the old labels if left alone.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def labels_of(method: str, y: Any, groups: Codes) -> Floats:
 
 
 def drawn_classes(soft: Floats, rng: np.random.Generator, cells: Codes | None = None) -> Codes:
-    """Draw a class for every row from its distribution: the way for learners that take classes only.
+    """Draw a class for every row from its distribution, for learners that take classes only.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def drawn_classes(soft: Floats, rng: np.random.Generator, cells: Codes | None = 
 
 
 def visible_labels(X: Floats, y: Any, groups: Codes, group_estimator: Any, seed: int) -> Floats:
-    """Return the closest labels that are fair to the groups as the features show them, predicted out of five folds.
+    """Return the closest labels that are fair to groups as features show them, out of five folds.
 
     Returns
     -------

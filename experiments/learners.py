@@ -1,6 +1,7 @@
 """The paper's two learners on debiased labels, and what is measured of their predictions.
 
-- kNN (k = 5) takes classes: a label is drawn for every training row from its distribution. Reweighing weighs the votes.
+- kNN (k = 5) takes classes: a label is drawn for every training row from its distribution.
+  Reweighing weighs the votes.
 - The forests are scikit-learn's, of depth 5 with 100 trees.
 """
 
@@ -73,7 +74,7 @@ def nearest(train: Floats, query: Floats, k: int = NEIGHBOURS) -> Codes:
 def per_class_forest(
     X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int
 ) -> Floats:
-    """Train one regression forest per class on probabilities, and divide the rows of their predictions by their sums.
+    """Train a regression forest per class on probabilities; divide predictions by their sums.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What normalising does to labels that were debiased class by class: disparity before and after, and the bound of appendix A.2.
+"""What normalising does to labels made fair class by class, and the bound of appendix A.2.
 
 Appendix A.2 argues that normalising does little harm where debiasing class by class acts like a
 random perturbation E of the labels: with H = Y + E, the additive normalisation moves no class mean
@@ -148,7 +148,7 @@ def _cells(y: Any, groups: Codes) -> tuple[Floats, Codes, Floats]:
 
 @lru_cache(maxsize=1)
 def _worst_of_drawn(method: str, seed: int) -> tuple[Codes, Codes]:
-    """Draw tables of two to seven classes and two to five groups, and keep the one that normalising harms most."""
+    """Draw tables of 2 to 7 classes and 2 to 5 groups, and keep what normalising harms most."""
     rng = np.random.default_rng([seed, 42])
     worst, kept = -1.0, None
     for _ in range(TABLES):
@@ -174,7 +174,7 @@ def _worst_of_drawn(method: str, seed: int) -> tuple[Codes, Codes]:
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """Both Adults, the paper's synthetic labels, stronger bias, scores in place of labels, and drawn tables; three methods."""
+    """Adults, synthetic labels, more bias, scores for labels, drawn tables; three methods."""
     classes, sizes = (CLASSES[:1], PER_CLASS[:1]) if quick else (CLASSES, PER_CLASS)
     none = {"classes": [None], "per_class": [None]}
     listed = crossed(kind=["Adult", "Adult, injected"], **none, method=METHODS)
@@ -296,7 +296,7 @@ NAMES: Final = {
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw the largest disparity before and after rows are divided by their sums, by kind of labels and method."""
+    """Draw the largest disparity before and after rows are divided, by labels and method."""
     panels = []
     for (method,), of_method in grouped(rows, "method").items():
         kinds = grouped(of_method, "kind")

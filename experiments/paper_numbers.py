@@ -1,4 +1,7 @@
-"""The paper's own numbers, in percent, with the half widths of its 99 % intervals; here those on Adult, of Tables 1, 4 and 5."""
+"""The paper's numbers in percent, half widths of 99 % intervals beside them.
+
+Here Tables 1, 4, 5.
+"""
 
 from __future__ import annotations
 

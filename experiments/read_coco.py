@@ -1,4 +1,4 @@
-"""COCO as the paper uses it: the share of each class among an image's objects, and gender by the words of its captions.
+"""COCO as the paper uses it: classes as shares of an image's objects, gender by its captions.
 
 Reads the official annotation files, ``instances_SPLIT.json`` and ``captions_SPLIT.json``. No image
 is read here.
@@ -83,7 +83,7 @@ def shares_of(counts: ArrayLike) -> Floats:
 
 
 def gender_of(captions: Iterable[str]) -> str:
-    """Name the gender by the paper's rule: the whole word "man" or "woman" in any caption of the image.
+    """Name the gender by the paper's rule: the whole word "man" or "woman" in any caption.
 
     Returns
     -------
@@ -91,7 +91,8 @@ def gender_of(captions: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> gender_of(["A man rides a horse.", "Someone on a horse"]), gender_of(["A Woman and a man"]), gender_of(["Two women"])
+    >>> captions = ["A man rides a horse.", "Someone here"], ["A Woman and a man"], ["Two women"]
+    >>> tuple(gender_of(each) for each in captions)
     ('man', 'both', 'none')
     """
     words = {word for caption in captions for word in _WORD.findall(caption.lower())}

@@ -1,4 +1,4 @@
-"""Dermatology tables as the paper groups them: age in four buckets, crossed with sex; and two public tables read that way.
+"""Dermatology tables as the paper groups them: four ages by sex; two public tables read so.
 
 The paper's own cases are private. HAM10000 has one diagnosis per lesion, SCIN has the weighted
 opinions of dermatologists.
@@ -116,7 +116,7 @@ def crossed(ages: ArrayLike, sexes: Iterable[Any]) -> Array:
 
 
 def ham10000_cases(metadata: Columns, features: Columns) -> Cases:
-    """Read HAM10000: seven diagnoses, features of a network with age and sex beside them, lesions as units.
+    """Read HAM10000: seven diagnoses, features of a network, age and sex; lesions as units.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def ham10000_cases(metadata: Columns, features: Columns) -> Cases:
 
 
 def scin_cases(cases: Columns, labels: Columns, n_conditions: int = 26) -> Cases:
-    """Read SCIN: the weights of dermatologists over the most frequent conditions and "other", features without images.
+    """Read SCIN: dermatologists' weights of frequent conditions and "other", no images.
 
     Ages are bands of ten years there; the middle of a band decides on the bucket.
 

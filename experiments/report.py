@@ -112,7 +112,7 @@ def _pictures(name: str, drawn: Mapping[str, Picture], folder: str = "") -> list
 
 
 def write_page(results: Path) -> None:
-    """Write the tables and figures of every results file, and docs/reproduction.md where there is such a folder."""
+    """Write tables and figures of every results file, and docs/reproduction.md if docs exist."""
     for name, rows in results_of(results).items():
         write_files(find(name), rows, results)
     if Path("docs").is_dir():

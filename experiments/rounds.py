@@ -1,4 +1,4 @@
-"""Disparity of the training labels by ADMM round, for five tolerances: the paper's figure on convergence.
+"""Disparity of training labels by ADMM round, for five tolerances: the figure on convergence.
 
 Only labels and groups matter, so the paper's 36 panels are 9: classes and rows per class of the
 synthetic data.
@@ -25,7 +25,7 @@ EPSILONS: Final = (0.0, 0.025, 0.05, 0.075, 0.10)
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Run Algorithm 1 once and note the disparity that it would return after so many rounds; round 0 is the data."""
+    """Run Algorithm 1 once; note the disparity if it stopped after each round; 0 is the data."""
     n_classes = configuration["classes"]
     y = np.repeat(np.arange(n_classes), configuration["per_class"])
     groups = biased_groups(y, np.random.default_rng([seed, n_classes, configuration["per_class"]]))

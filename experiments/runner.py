@@ -1,4 +1,4 @@
-"""One runner for all experiments: parallel over processes, resumable, one row per run, one Parquet file.
+"""One runner for all experiments: parallel, resumable, one row per run, one Parquet file.
 
 A run is a pure function of its configuration and seed (:mod:`experiments.experiment` says how an
 experiment plugs in). Rows are written down as they come; whatever stops the runner, calling it
@@ -74,7 +74,7 @@ def reproduce(
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Row]:
-    """Run an experiment of the paper, or what is missing of it, and write its rows, tables and figures.
+    """Run an experiment, or what is missing of it, and write its rows, tables and figures.
 
     Parameters
     ----------

@@ -4,12 +4,14 @@ Class means are drawn from N(0, I / d), rows from N(mean, I / d). With chance 1/
 whether the class is 0, otherwise it is one of five groups at random. One departure, and two things
 the paper does not say:
 
-- the paper tests on 25 % of the data. Here the test set has 32,000 rows whatever the size of the training set, evenly over classes: with
-  1,000 to 4,000 rows per class a quarter would be too few to tell disparity from chance;
-- the spread of a class. With I / d classes overlap in 10 features and hardly in 100, which is what the paper sees; with I they would
-  overlap most in 100;
-- whether learners see the attribute. Both are run: hidden, as on Adult, and among the features (not for the DP remover, which removes it,
-  nor for labels by visible groups, which are then those of the exact optimum).
+- the paper tests on 25 % of the data. Here the test set has 32,000 rows whatever the size of the
+  training set, evenly over classes: with 1,000 to 4,000 rows per class a quarter would be too few
+  to tell disparity from chance;
+- the spread of a class. With I / d classes overlap in 10 features and hardly in 100, which is what
+  the paper sees; with I they would overlap most in 100;
+- whether learners see the attribute. Both are run: hidden, as on Adult, and among the features (not
+  for the DP remover, which removes it, nor for labels by visible groups, which are then those of
+  the exact optimum).
 
 Both learners take classes, drawn from each row's distribution where a method gives one; draws are
 spread evenly over rows of the same group and class, since groups are small.
@@ -86,7 +88,7 @@ def sample_of(n_classes: int, n_features: int, per_class: int, test_rows: int, s
 def _features(
     n_classes: int, n_features: int, per_class: int, test_rows: int, seed: int, seen: str
 ) -> tuple[Floats, Floats]:
-    """Return training and test features: as they are ("hidden"), with the attribute as one more ("feature"), or repaired."""
+    """Return training and test features: "hidden", with the attribute ("feature"), or repaired."""
     sample = sample_of(n_classes, n_features, per_class, test_rows, seed)
     parts = (sample.X, sample.groups), (sample.X_test, sample.groups_test)
     if seen == "hidden":
@@ -104,7 +106,7 @@ def _neighbours(*which: Any) -> Codes:
 
 @lru_cache(maxsize=1)
 def _visible(*shape: int) -> Floats:
-    """Return labels that are fair to the groups as the features show them to a quadratic discriminant analysis."""
+    """Return labels fair to groups as a quadratic discriminant analysis of features sees them."""
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
     sample = sample_of(*shape)
@@ -154,7 +156,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """All 36 settings of the paper from the smallest up, all methods; the small setting has the smallest samples and few trees."""
+    """All 36 settings of the paper, smallest first, all methods; the small setting has few rows."""
     sizes, classes = ((250,), (4, 16)) if quick else (PER_CLASS, CLASSES)
     trees, test_rows = (10, 4_000) if quick else (TREES, TEST_ROWS)
     return [
@@ -257,7 +259,7 @@ def _table(grid: Grid, measure: str) -> str:
 
 
 def _seeing(rows: Sequence[Row], attribute: str) -> list[Row]:
-    """Pick the rows of learners that see the attribute or not; the DP remover takes it away, so its rows belong to both."""
+    """Pick rows of learners that see the attribute or not; those of the DP remover are both."""
     return chosen(rows, attribute=attribute) + (
         chosen(rows, attribute="hidden", method="DPR") if attribute != "hidden" else []
     )
@@ -268,7 +270,7 @@ MULTI_LABEL: Final = ("OST", "HTO", "R2B0")
 
 
 def left_by_remover(grid: Grid, learner: str, features: int) -> float:
-    """Return the share of the baseline's disparity that the DP remover leaves, averaged over settings."""
+    """Return how much of the baseline's disparity the DP remover leaves, averaged over settings."""
     shares = [
         cell(rows["DPR"], "parity").mean / cell(rows["BL"], "parity").mean
         for setting, rows in grid.items()
@@ -326,7 +328,7 @@ def _visible_words(settings: Sequence[dict[str, list[Row]]]) -> str:
 
 
 def _picture(grid: Grid, axis: Axis, measure: str, title: str) -> Picture:
-    """Return a row of panels per learner and number of features, a panel per number of classes, a dot per number of rows."""
+    """Return panels: a row per learner and features, one per classes, a dot per number of rows."""
     methods = _methods(grid)
     features, classes = sorted({d for _, d, _, _ in grid}), sorted({n for _, _, n, _ in grid})
     sizes = sorted({size for *_, size in grid})

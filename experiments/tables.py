@@ -1,4 +1,4 @@
-"""From rows to cells: means over seeds and paired differences with 99 % intervals, and Markdown tables."""
+"""From rows to cells: means over seeds, paired differences with 99 % intervals, Markdown tables."""
 
 from __future__ import annotations
 
