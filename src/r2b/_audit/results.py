@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -443,9 +443,9 @@ class Audit:
     n_boot: int
     random_state: int
     clusters: int | None = None
-    library: str = field(default="", repr=False)
-    data: Dataset | None = field(default=None, repr=False)
-    fitted: Families | None = field(default=None, repr=False)
+    library: str = ""
+    data: Dataset | None = None
+    fitted: Families | None = None
 
     def __repr__(self) -> str:
         worst = "" if self.largest is None else f", disparity {self.largest.value:.4f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from os import PathLike, fspath
@@ -87,7 +87,7 @@ class FairLabels(Result):
 
     rule: Rule
     certificate: Certificate
-    rows: LabelRows | None = field(default=None, repr=False)
+    rows: LabelRows | None = None
 
     FORMAT = "r2b-solution"
 

@@ -7,7 +7,7 @@ so a new group that gets it is in parity with all others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Unseen = Literal["error", "overall"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rule(PriceRule):
     """Prices, and the classes and groups for which they were found.
 
@@ -55,10 +55,10 @@ class Rule(PriceRule):
 
     lam: float
     unchanged: bool = False
-    costs: Floats | None = field(default=None, repr=False)
-    table: Floats | None = field(default=None, repr=False)
-    base: Rule | None = field(default=None, repr=False)
-    widened: Response | None = field(default=None, repr=False)
+    costs: Floats | None = None
+    table: Floats | None = None
+    base: Rule | None = None
+    widened: Response | None = None
 
     STORED = ("prices", "lam", "unchanged", "costs", "table")
 

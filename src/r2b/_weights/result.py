@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from os import PathLike, fspath
@@ -170,8 +170,8 @@ class RowWeights(Result):
 
     rule: WeightRule
     certificate: WeightCertificate
-    data: Dataset | None = field(default=None, repr=False)
-    rows: Any = field(default=None, repr=False)
+    data: Dataset | None = None
+    rows: Any = None
 
     FORMAT = "r2b-weights"
 

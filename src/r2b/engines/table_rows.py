@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,7 @@ def _heaviest(decode: Decode, batch: Batch) -> Floats:
     return most
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableRows(LabelRows):
     """The rows of a table.
 
@@ -88,9 +88,9 @@ class TableRows(LabelRows):
     source: Source
     roles: ColumnRoles
     schema: Schema
-    counts: Dataset | None = field(default=None, repr=False)
+    counts: Dataset | None = None
     normalize: bool = False
-    held: Dataset | None = field(default=None, repr=False)
+    held: Dataset | None = None
     n_rows: int | None = None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any
@@ -79,7 +79,7 @@ class Report(Saved):
     '# Labels do not differ between groups'
     """
 
-    facts: Facts = field(repr=False)
+    facts: Facts
 
     def __repr__(self) -> str:
         facts, made, model = self.facts, self.facts.made, self.facts.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class Comparison:
         return divided(found, total, overall)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrueGroups:
     """The true group of every row, and all comparisons that the criteria ask for.
 
@@ -127,13 +127,13 @@ class TrueGroups:
     """
 
     schema: Schema
-    codes: Whole = field(repr=False)
+    codes: Whole
     n_cells: int
     n_classes: int
     by_class: bool
     comparisons: tuple[Comparison, ...]
-    weight: Floats | None = field(repr=False)
-    cell_share: Floats = field(repr=False)
+    weight: Floats | None
+    cell_share: Floats
     absent: tuple[str, ...] = ()
     judged_together: int = 1
     outcomes: Outcomes | None = None
@@ -426,7 +426,7 @@ def _split(
         yield replace(kept, name=title, bound=bound, criterion=criterion.name, n_right=n_right)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FitRows:
     """The rows of one fit, read and dealt into folds.
 
@@ -447,13 +447,13 @@ class FitRows:
         For the learner.
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
-    data: dict[str, Any] = field(repr=False)
+    X: Any
+    y: Any
+    data: dict[str, Any]
     groups: TrueGroups
-    folds: Folds = field(repr=False)
-    truth: Whole | None = field(repr=False)
-    labels: Floats | None = field(repr=False)
+    folds: Folds
+    truth: Whole | None
+    labels: Floats | None
     seed: int
     fit_params: dict[str, Any]
 

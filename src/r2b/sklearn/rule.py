@@ -9,7 +9,7 @@ fitted on all rows; how it does on unseen rows is measured by fitting it on all 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -75,7 +75,7 @@ SOFT = Plan(shrink=0.25, give=0.05)
 """Of probabilities, whose group means vary less and cost less to correct."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreRows:
     """Scores and groups of rows that no model behind them was trained on.
 
@@ -92,10 +92,10 @@ class ScoreRows:
     """
 
     kind: Kind
-    scores: Floats = field(repr=False)
-    codes: Floats = field(repr=False)
+    scores: Floats
+    codes: Floats
     groups: TrueGroups
-    labels: Floats | None = field(repr=False)
+    labels: Floats | None
 
     def part(self, chosen: Whole) -> ScoreRows:
         """Keep some of the rows."""
