@@ -21,7 +21,7 @@ from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Momen
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Cells, Dataset
 from r2b._data.arrays import SAME, Array, Floats, divided, frozen, plain_value
-from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
+from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
 from r2b._data.numbers import refuse_other_number
@@ -245,8 +245,7 @@ def audit(
 def cluster_codes(clusters: Any, data: Dataset) -> Array:
     """Read which rows go together, as codes."""
     column = column_of(clusters, what="clusters")
-    refuse_lengths("y", data.n_rows, "clusters", len(column))
-    refuse_other_index(("y", data.index), ("clusters", column.index))
+    refuse_other_rows(("y", data.n_rows, data.index), ("clusters", len(column), column.index))
     return read_vocabulary(column, what="clusters")[0].astype(np.int64)
 
 
