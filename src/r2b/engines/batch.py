@@ -129,7 +129,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     """
     arrow, types = pyarrow(), pyarrow().types
     _refuse_null(column, 1, f"no list of probabilities in {name!r}", name)
-    lengths = pyarrow_compute().list_value_length(column).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pyarrow_compute().list_value_length(column))
     if n_classes is None and len(lengths) == 0:
         raise EmptyError(
             "There are no rows, and so no list of probabilities.", remedy="Pass at least one row."
@@ -157,13 +157,13 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
                 column=name,
             )
         values = values.cast(arrow.float64())
-    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
+    return np.asarray(values).reshape(len(column), wanted)
 
 
 def _refuse_null(values: Any, width: int, found: str, name: str) -> None:
     """Refuse rows, of so many values each, of which one is missing."""
     if values.null_count:
-        place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
+        place = int(np.flatnonzero(np.asarray(values.is_null()))[0])
         row = row_number(place // width)
         raise ProbabilityError(
             f"Row {row} has {found}.", remedy="Fill or drop such rows.", row=row, column=name
@@ -265,6 +265,11 @@ def weights_of(batch: Batch, name: str) -> Floats:
 def plain_type(kind: Any) -> Any:
     """Return the type of the values behind a dictionary."""
     return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
+
+
+def plain(column: Any) -> Any:
+    """Return the values of a column that may be a dictionary."""
+    return column.dictionary_decode() if hasattr(column, "dictionary") else column
 
 
 def taken(column: Any, rows: Any) -> Any:

@@ -134,7 +134,7 @@ class CountsSource(HeldSource):
                 remedy="Name the column of counts with `count`.",
                 column=name,
             )
-        values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
+        values = np.asarray(column.cast(arrow.float64()))
         right = (values >= 0) & (values < 2.0**53) & (values == np.floor(values))
         for row in np.flatnonzero(~right)[:1].tolist():
             value = column[row].as_py()

@@ -17,7 +17,7 @@ import pandas
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Reduction, merged
-from r2b.engines.batch import Batch, one_record
+from r2b.engines.batch import Batch, one_record, plain
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
 from r2b.errors import MixedTypeError, ParameterError
@@ -188,11 +188,7 @@ def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
         place = f"the partition of index {part.index[0]!r} to {part.index[-1]!r}"
         new = relabel(Batch(record_of(part[list(relabel.needed)], place), 0, place))
         rows = part if new.rows is None else part.iloc[new.rows]
-        values = [
-            column.dictionary_decode() if hasattr(column, "dictionary") else column
-            for column in new.columns.values()
-        ]
-        values = [column.to_pandas() for column in values]
+        values = [plain(column).to_pandas() for column in new.columns.values()]
     columns = {
         name: pandas.Series(pandas.array(each, dtype=kind), index=rows.index)
         for name, each, kind in zip(relabel.names, values, kinds, strict=True)

@@ -8,7 +8,7 @@ from r2b._data import Dataset, Schema
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b.engines.batch import Fold, add, lists_to_matrix, one_array, taken
+from r2b.engines.batch import Fold, add, lists_to_matrix, one_array, plain, taken
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.errors import ParameterError
@@ -77,7 +77,7 @@ def _sorted(columns: dict[str, Any], roles: ColumnRoles) -> dict[str, Any]:
             matrix = lists_to_matrix(one_array(column), name=name)
             keys += [arrow.array(each) for each in matrix.T.copy()]
         else:
-            keys.append(column.dictionary_decode() if hasattr(column, "dictionary") else column)
+            keys.append(plain(column))
     names = [str(place) for place in range(len(keys))]
     by = [(name, "ascending") for name in names]
     order = pyarrow_compute().sort_indices(arrow.table(keys, names=names), sort_keys=by)

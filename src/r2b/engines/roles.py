@@ -128,19 +128,18 @@ class ColumnRoles:
         chosen = dict(self.settings)
         for name in self.continuous:
             how = chosen.get(name, ContinuousSettings())
-            sensitive[name] = Continuous(_numbers(columns[name]), basis=how.basis, knots=how.knots)
+            sensitive[name] = Continuous(
+                np.asarray(columns[name], np.float64), basis=how.basis, knots=how.knots
+            )
         for name, members in self.membership:
             sensitive[name] = Membership(
-                np.column_stack([_numbers(columns[each]) for each in members]), groups=members
+                np.column_stack([np.asarray(columns[each], np.float64) for each in members]),
+                groups=members,
             )
         found: dict[str, Any] = {"sensitive_features": sensitive}
         if self.control:
             found["control_features"] = {name: columns[name] for name in self.control}
         return found
-
-
-def _numbers(column: Any) -> Any:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
 def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:

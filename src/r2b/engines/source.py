@@ -262,7 +262,7 @@ class Source(ABC):
 
 
 def _refuse_gap(column: str, remedy: str, batch: Batch) -> int:
-    gaps = batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    gaps = np.asarray(batch.columns[column].is_null(nan_is_null=True))
     for row in np.flatnonzero(gaps)[:1].tolist():
         raise MissingValueError(
             f"In {batch.place_of(row)} has no value in {column!r}.",

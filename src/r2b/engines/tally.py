@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.cells import read_cells
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, plain_type, taken, weights_of
+from r2b.engines.batch import Batch, plain, plain_type, taken, weights_of
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
@@ -50,7 +50,7 @@ class Tally:
         rows = np.repeat(np.arange(len(self.count)), self.count)
         taken_rows = pyarrow().array(rows)
         columns = {name: taken(column, taken_rows) for name, column in self.columns.items()}
-        weights = np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64)
+        weights = np.asarray(columns[weight], np.float64)
         return Tally(columns, np.ones(len(rows), np.int64), weights)
 
 
@@ -95,7 +95,7 @@ class Count:
             found = exact_sums(codes, weight, len(first))
             sums = np.array([found.get(code, 0) for code in range(len(first))], object)
         rows = pyarrow().array(first)
-        values = [_cast(taken(column, rows), plain_type(column.type)) for column in columns]
+        values = [plain(taken(column, rows)) for column in columns]
         return [tally_of(self.keys, values, count, sums)]
 
     def merge(self, one: list[Tally], other: list[Tally]) -> list[Tally]:
@@ -111,8 +111,8 @@ class Count:
         if self.weight is None:
             return replace(total, weight=None)
         if self.weight in self.keys:
-            each = total.columns[self.weight].to_numpy(zero_copy_only=False)
-            return replace(total, weight=np.asarray(each, np.float64) * total.count)
+            each = np.asarray(total.columns[self.weight], np.float64)
+            return replace(total, weight=each * total.count)
         assert total.weight is not None
         try:
             return replace(total, weight=np.array([*map(as_float, total.weight)], np.float64))
@@ -153,9 +153,9 @@ class Count:
                     remedy="Give all values of a column the same type.",
                     column=name,
                 )
-        return arrow.concat_arrays(
-            [_cast(each, kinds[0]) for each in columns] if kinds else columns
-        )
+        if kinds:
+            columns = [each if each.type == kinds[0] else each.cast(kinds[0]) for each in columns]
+        return arrow.concat_arrays(columns)
 
 
 def tally_of(
@@ -177,10 +177,6 @@ def tally_of(
     )
 
 
-def _cast(column: Any, kind: Any) -> Any:
-    return column if column.type == kind else column.cast(kind)
-
-
 def refuse_nested(column: Any, name: str) -> None:
     """Refuse lists and structs, which cannot name a class or group."""
     if pyarrow().types.is_nested(column.type):
@@ -197,14 +193,14 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, int]:
     arrow = pyarrow()
     refuse_nested(column, name)
     if arrow.types.is_integer(column.type) and not column.null_count and len(column):
-        values = column.to_numpy(zero_copy_only=False)
+        values = np.asarray(column)
         low, high = int(values.min()), int(values.max())
         # few whole numbers are codes as they stand
         if high - low < 1 << 12 and abs(low) < _LARGEST_CODE:
             codes = values.astype(np.int64, copy=False)
             return codes - low if low else codes, high - low + 2
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-    codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
+    codes = np.asarray(coded.indices.fill_null(len(coded.dictionary)))
     return codes, len(coded.dictionary) + 1
 
 
@@ -272,8 +268,8 @@ def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
         raise EmptyError(f"{subject} has no rows.", remedy="Pass at least one row.")
     found = {}
     for name, column in tally.columns.items():
-        gaps = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        if count := int(tally.count[np.asarray(gaps, bool)].sum()):
+        gaps = np.asarray(column.is_null(nan_is_null=True), bool)
+        if count := int(tally.count[gaps].sum()):
             found[name] = count
     return found
 
