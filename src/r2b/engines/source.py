@@ -27,7 +27,7 @@ from r2b._files.formats import as_text
 from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
-from r2b._labels.rounding import classes_after, padded
+from r2b._labels.rounding import classes_after
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import (
@@ -301,9 +301,9 @@ class Relabel:
         Of the new columns; a single one for "soft" labels is the last class.
     random_state : int
         For "round" and "sample".
-    borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
-        For "round" of class labels without weights: draws at which new classes end, see
-        :mod:`r2b._labels.rounding`.
+    borders : ndarray of shape (n_cells * n_classes, n), optional
+        For "round" of class labels without weights: draws at which new classes end, padded for
+        :func:`r2b._labels.rounding.classes_after`.
     decided : ndarray of shape (n_rows,), optional
         For "round" of other rows: their classes, in the order of the rows.
     draws : ndarray of shape (n_rows,), optional
@@ -324,11 +324,6 @@ class Relabel:
     def response(self) -> Response:
         """The map from old to new labels, for every cell of the schema."""
         return self.rule.response(self.decode.schema)
-
-    @cached_property
-    def _ends(self) -> Whole:
-        assert self.borders is not None
-        return padded(self.borders)
 
     def rows(self, data: Dataset) -> FairRows:
         """Return the rows of a batch with their new labels."""
@@ -397,7 +392,7 @@ class Relabel:
         if self.response.keeps_all and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
-            return classes_after(joint_codes(data), draws, self._ends, data.n_classes)
+            return classes_after(joint_codes(data), draws, self.borders, data.n_classes)
         if self.decided is not None:
             if self.draws is not None:
                 return self.decided[np.searchsorted(self.draws, draws)]

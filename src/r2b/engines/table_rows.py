@@ -21,7 +21,7 @@ from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._labels.forms import refuse_large_round
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
-from r2b._labels.rounding import Found, Look, RowRounding, find_borders, whole_counts
+from r2b._labels.rounding import Found, Look, RowRounding, find_borders, padded, whole_counts
 from r2b._labels.rows import LabelRows, MemoryRows
 from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
@@ -119,7 +119,7 @@ class TableRows(LabelRows):
                 "row.",
                 remedy=_FRAME,
             )
-        return MemoryRows(self._read(self.schema)[0])
+        return MemoryRows(self._read(Decode(self.roles, self.schema, self.normalize))[0])
 
     def _refuse_counts(self) -> None:
         if not self.source.has_rows:
@@ -129,18 +129,15 @@ class TableRows(LabelRows):
                 "or transform(y, ...) for rows in memory.",
             )
 
-    def _read(
-        self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0
-    ) -> tuple[Dataset, Whole]:
+    def _read(self, decode: Decode, seed: int = 0) -> tuple[Dataset, Whole]:
         """Read the rows into memory, with the draws that their keys or their places give."""
-        data = self.held
+        data, roles, keys = self.held, decode.roles, decode.roles.key
         if data is None or keys:
-            roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
-            width = len(schema.classes) * (3 if roles.soft else 1)
+            source = self.source.with_numbers(roles.numbers)
+            width = len(decode.schema.classes) * (3 if roles.soft else 1)
             needed = (self.n_rows or 0) * (8 * width + 64)
             refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
             columns = source.columns([*roles.used, *keys])
-            decode = Decode(roles, schema, self.normalize)
             data = data or decode.rows(columns, roles.weights(columns))
             if keys:
                 words = key_words([columns[name] for name in keys], keys)
@@ -165,7 +162,7 @@ class TableRows(LabelRows):
         """Measure the labels that are written, one class per row."""
         rule, source = relabel.rule, self.source.with_numbers(self.roles.numbers)
         if self.held is not None or not self.roles.categorical:
-            data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
+            data, draws = self._read(relabel.decode, relabel.random_state)
             codes = relabel.decided
             if codes is None:
                 codes = applied(rule, data).sample(draws)
@@ -218,7 +215,7 @@ class TableRows(LabelRows):
         if form != "round" or (rule.unchanged and not roles.soft):
             return made
         if roles.categorical and self.counts is not None and roles.weight is None:
-            return replace(made, borders=self._borders(made))
+            return replace(made, borders=padded(self._borders(made)))
         try:
             if keys or self.held is not None or not roles.categorical:
                 return self._decided_by_draws(made)
@@ -241,7 +238,7 @@ class TableRows(LabelRows):
 
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
         """Round rows in memory, those with keys in the order of their draws."""
-        source, rule, keys = self.source, relabel.rule, relabel.decode.roles.key
+        source, keys = self.source, relabel.decode.roles.key
         if not source.ordered and (self.n_rows or 0) > _SENT_ROWS:
             problem = (
                 f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of them: "
@@ -254,8 +251,8 @@ class TableRows(LabelRows):
             )
             warn(DataWarning(problem, remedy=remedy))
             return relabel
-        data, draws = self._read(rule.schema, keys, relabel.random_state)
-        codes = applied(rule, data).round(draws, relabel.random_state, keyed=bool(keys))
+        data, draws = self._read(relabel.decode, relabel.random_state)
+        codes = applied(relabel.rule, data).round(draws, relabel.random_state, keyed=bool(keys))
         if source.ordered:
             return replace(relabel, decided=codes)
         order = np.argsort(draws, kind="stable")

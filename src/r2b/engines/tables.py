@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any, Unpack
@@ -30,8 +31,7 @@ from r2b._weights.reweighing import WITHOUT, Representation
 from r2b.engines.batch import Fold, add
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
-from r2b.engines.lakes import DatasetSource, delta_source, iceberg_source, stream_source
-from r2b.engines.lazy import HeldSource
+from r2b.engines.lakes import DatasetSource, iceberg_source, stream_source
 from r2b.engines.roles import (
     ColumnRoles,
     Decode,
@@ -52,6 +52,17 @@ Attributes = (
     | Mapping[str, str | Continuous | Membership]
 )
 """Columns by name, also in attributes: ``["sex", r2b.Continuous("age")]``."""
+
+_SOURCES = {
+    "pyarrow Table": ("lazy", "HeldSource"),
+    "deltalake DeltaTable": ("lakes", "delta_source"),
+    "polars LazyFrame": ("polars", "PolarsSource"),
+    "duckdb DuckDBPyRelation": ("duckdb", "DuckDBSource"),
+    "_duckdb DuckDBPyRelation": ("duckdb", "DuckDBSource"),
+    "dask DataFrame": ("dask", "DaskSource"),
+    "pyspark DataFrame": ("spark", "SparkSource"),
+}
+"""What opens a table of this type: a module and a name in it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -534,33 +545,16 @@ def _open_source(data: Any, options: dict[str, Any]) -> Source:
         )
     if isinstance(data, Source):
         return data
-    match library, kind:
-        case "pyarrow", "Table":
-            return HeldSource(data)
-        case "pyarrow", _ if kind.endswith("Dataset"):
-            return DatasetSource(data)
-        case "deltalake", "DeltaTable":
-            return delta_source(data)
-        case "pyiceberg", _:
-            return iceberg_source(data)
-        case "polars", "LazyFrame":
-            from r2b.engines.polars import PolarsSource
-
-            return PolarsSource(data)
-        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
-            from r2b.engines.duckdb import DuckDBSource
-
-            return DuckDBSource(data)
-        case "dask", "DataFrame":
-            from r2b.engines.dask import DaskSource
-
-            return DaskSource(data)
-        case "pyspark", "DataFrame":
-            from r2b.engines.spark import SparkSource
-
-            return SparkSource(data)
-        case _ if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
-            return stream_source(data)
+    if called in _SOURCES:
+        module, name = _SOURCES[called]
+        source: Source = getattr(import_module(f"r2b.engines.{module}"), name)(data)
+        return source
+    if library == "pyarrow" and kind.endswith("Dataset"):
+        return DatasetSource(data)
+    if library == "pyiceberg":
+        return iceberg_source(data)
+    if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
+        return stream_source(data)
     raise ParameterError(
         f"A {called} is not a table that can be scanned.",
         remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask "
