@@ -183,8 +183,10 @@ def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:
     return roles
 
 
-def _listed(given: Any) -> Sequence[Any]:
-    return given if isinstance(given, (list, tuple)) else () if given is None else (given,)
+def _listed(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return tuple(given)
+    return () if given is None else (given,)
 
 
 def names_of(given: Any, argument: str) -> tuple[str, ...]:
@@ -195,16 +197,8 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
     >>> names_of("sex", "sensitive_features"), names_of(["sex", "race"], "sensitive_features")
     (('sex',), ('sex', 'race'))
     """
-    if given is None:
-        return ()
-    names = (
-        (given,)
-        if isinstance(given, str)
-        else tuple(given)
-        if isinstance(given, Sequence)
-        else None
-    )
-    if names is None or not all(isinstance(name, str) for name in names):
+    names = _listed(given)
+    if not all(isinstance(name, str) for name in names):
         raise ParameterError(
             f"{argument} is {given!r}.",
             remedy="Columns of a scanned table go by their names: pass one name or a list of them.",

@@ -130,19 +130,18 @@ def _values(vocabulary: Any, called: str) -> tuple[list[Any], Kind]:
     assert isinstance(vocabulary, Vocabulary)
     values = [plain_value(value) for value in vocabulary.values]
     kind = None if vocabulary.values.dtype.kind in "mM" else _KINDS.get(type(values[0]))
-    of_kind = [kind and _KINDS.get(type(value)) == kind for value in values]
-    odd = next(
-        (
-            value
-            for value, right in zip(values, of_kind, strict=True)
-            if not right or (kind == "whole" and abs(value) >= 2**63)
-        ),
-        None,
-    )
-    if kind is None or odd is not None:
+    odd = [
+        value
+        for value in values
+        if kind is None
+        or _KINDS.get(type(value)) != kind
+        or (kind == "whole" and abs(value) >= 2**63)
+    ]
+    if kind is None or odd:
         raise ParameterError(
-            f"The values of {called}, such as {odd!r}, are written differently by every database.",
+            f"The values of {called}, such as {odd[0]!r}, are written differently by every "
+            "database.",
             remedy="Use a column of text, whole numbers or true and false: cast it in a view.",
-            value=odd,
+            value=odd[0],
         )
     return [*values, None] if vocabulary.has_missing else values, kind
