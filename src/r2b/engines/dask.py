@@ -159,7 +159,7 @@ def record_of(part: Any, place: str) -> Any:
 
 def label_dtype(meta: Any, relabel: Relabel) -> Any:
     """Return the dtype of new classes: that of the old ones, with all categories known."""
-    roles, classes = relabel.decode.roles, relabel.decode.schema.classes.values.tolist()
+    roles, classes = relabel.roles, relabel.decode.schema.classes.values.tolist()
     if roles.soft:
         return pandas.Series(classes).dtype
     dtype = meta.dtypes[roles.label[0]]

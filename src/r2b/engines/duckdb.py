@@ -76,7 +76,7 @@ class DuckDBSource(StreamSource):
 
     def _joined(self, relabel: Relabel) -> Any:
         """Join the new columns of each combination of label and attributes."""
-        keys, weight = relabel.decode.roles.described, relabel.decode.roles.weight
+        keys, weight = relabel.roles.described, relabel.roles.weight
         r2b_new_labels = lookup(self.tally(keys).columns, relabel)
         new = []
         for place, name in enumerate(relabel.names):
@@ -104,7 +104,7 @@ class DuckDBSource(StreamSource):
         """Make new columns from a stream, and keep the rows in a scratch file."""
         r2b_labelled = spilled(self.labelled(relabel))
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
-        roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
+        roles, kinds = relabel.roles, [*self.table.types, *made.types[len(self.names) :]]
         # Arrow does not tell an ENUM from text in a dictionary
         if not roles.soft and relabel.form != "soft":
             kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]

@@ -106,7 +106,7 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
 
 def joins(relabel: Relabel) -> bool:
     """Tell whether new columns follow from the label and the attributes alone, and so by a join."""
-    return relabel.decode.roles.counted and relabel.form in ("soft", "expand")
+    return relabel.roles.counted and relabel.form in ("soft", "expand")
 
 
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> Any:
@@ -125,7 +125,7 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> Any:
         Keys, called k0, k1, ..., and new columns, called n0, n1, ...: in the order of classes for
         repeated rows; weights of rows not yet multiplied in.
     """
-    arrow, roles = pyarrow(), relabel.decode.roles
+    arrow, roles = pyarrow(), relabel.roles
     keys = roles.described
     record = one_record(arrow.table([values[name] for name in keys], names=list(keys)))
     # Rows have weights of their own, which come in after the join.

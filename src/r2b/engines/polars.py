@@ -83,7 +83,7 @@ class PolarsSource(StreamSource):
 
         It is a scan of Polars, so that the plan after it is optimised as for a file.
         """
-        roles = relabel.decode.roles
+        roles = relabel.roles
         new = relabel(Batch(self.empty(relabel.needed))).columns
         empty: Any = polars.from_arrow(pyarrow().table(new))
         schema = self._schema | dict(empty.schema)

@@ -213,9 +213,9 @@ class Source(ABC):
 
     def refuse_twice(self, wanted: Sequence[str]) -> None:
         """Refuse names that several columns share."""
-        twice = {name for name, times in Counter(self.names).items() if times > 1}
+        times = Counter(self.names)
         for name in wanted:
-            if name in twice:
+            if times[name] > 1:
                 places = [place + 1 for place, each in enumerate(self.names) if each == name]
                 raise InputError(
                     f"{self.subject} has {len(places)} columns called {name!r} (columns "
@@ -320,6 +320,11 @@ class Relabel:
     decided: Array | None = None
     draws: Whole | None = None
 
+    @property
+    def roles(self) -> ColumnRoles:
+        """Which columns are what."""
+        return self.decode.roles
+
     @cached_property
     def response(self) -> Response:
         """The map from old to new labels, for every cell of the schema."""
@@ -327,13 +332,13 @@ class Relabel:
 
     def rows(self, data: Dataset) -> FairRows:
         """Return the rows of a batch with their new labels."""
-        known = self.decode.roles.categorical
+        known = self.roles.categorical
         return FairRows(data, self.response if known else self.rule.response(data.cells))
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
-        roles = self.decode.roles
+        roles = self.roles
         weighs = roles.weight is not None and self.form in ("expand", "round")
         key = roles.key if self.form in ("round", "sample") else ()
         weight = (roles.weight,) if weighs else ()
@@ -343,7 +348,7 @@ class Relabel:
     def rows_at_once(self) -> int:
         """How many rows may get new labels at once: fewer where each gets a number per class."""
         by_row = self.form == "round" and self.borders is None
-        if self.form in ("soft", "expand") or self.decode.roles.soft or by_row:
+        if self.form in ("soft", "expand") or self.roles.soft or by_row:
             return max(
                 1, min(RELABELLED_ENTRIES // len(self.decode.schema.classes), RELABELLED_ROWS)
             )
@@ -375,7 +380,7 @@ class Relabel:
 
     def _none(self, batch: Batch) -> NewColumns:
         """Return the new columns of a batch without rows, which have the types of all others."""
-        arrow, roles = pyarrow(), self.decode.roles
+        arrow, roles = pyarrow(), self.roles
         kinds = [arrow.float64()] * len(self.names)
         if self.form != "soft":
             classes = self.decode.schema.classes.values.tolist()
@@ -402,7 +407,7 @@ class Relabel:
 
     def _classes(self, batch: Batch, codes: Array) -> Any:
         """Return classes with the type of the column they come from."""
-        arrow, roles = pyarrow(), self.decode.roles
+        arrow, roles = pyarrow(), self.roles
         classes, places = self.decode.schema.classes.values.tolist(), arrow.array(codes)
         if roles.soft:
             return arrow.array(classes).take(places)
@@ -427,8 +432,8 @@ class RelabelTags(Relabel):
     @classmethod
     def of(cls, tags: Sequence[Relabel]) -> RelabelTags:
         """Put tags of the same rows together."""
-        decode, roles = tags[0].decode, tags[0].decode.roles
-        every = replace(roles, label=tuple(each.decode.roles.label[0] for each in tags))
+        decode, roles = tags[0].decode, tags[0].roles
+        every = replace(roles, label=tuple(each.roles.label[0] for each in tags))
         names = tuple(name for each in tags for name in each.names)
         decode = replace(decode, roles=every)
         return cls(decode, tags[0].rule, tags[0].form, names, tags=tuple(tags))

@@ -155,7 +155,7 @@ class SparkSource(Source):
         """Join the new columns of each combination, so that no row leaves Spark."""
         from pyspark.sql import functions, types
 
-        roles, fields = relabel.decode.roles, self.plain.schema.fields
+        roles, fields = relabel.roles, self.plain.schema.fields
         keys = roles.described
         tally = self._tallies[keys] if keys in self._tallies else self.tally(keys)
         answers = lookup(tally.columns, relabel)
@@ -191,7 +191,7 @@ class SparkSource(Source):
         """Make new columns in the workers."""
         from pyspark.sql import types
 
-        roles, old = relabel.decode.roles, self.plain.schema.fields
+        roles, old = relabel.roles, self.plain.schema.fields
         kinds: list[types.DataType] = [types.DoubleType()] * len(relabel.names)
         if relabel.form != "soft":
             classes = types.LongType() if roles.listed else types.StringType()

@@ -238,7 +238,7 @@ class TableRows(LabelRows):
 
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
         """Round rows in memory, those with keys in the order of their draws."""
-        source, keys = self.source, relabel.decode.roles.key
+        source, keys = self.source, relabel.roles.key
         if not source.ordered and (self.n_rows or 0) > _SENT_ROWS:
             problem = (
                 f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of them: "

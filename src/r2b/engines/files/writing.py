@@ -67,7 +67,7 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
         return
     if own.is_text or shape.is_text:
         source.refuse_twice(source.names)
-    schema, roles = relabel.decode.schema, relabel.decode.roles
+    schema, roles = relabel.decode.schema, relabel.roles
     if shape.kind in _EMPTY_IS_MISSING and own.kind not in _EMPTY_IS_MISSING:
         known = {*roles.attributes, *(() if roles.soft else roles.label)}
         columns = zip(schema.columns, schema.vocabularies, strict=True)
@@ -152,7 +152,7 @@ def _room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
     """Estimate the bytes that are written: what came in, and the new columns."""
     soft = relabel.form == "soft"
     # Labels that follow from classes repeat, and Parquet writes what repeats once; text does not.
-    each = 20 if shape.is_text and soft else 8 if soft and relabel.decode.roles.soft else 1
+    each = 20 if shape.is_text and soft else 8 if soft and relabel.roles.soft else 1
     same = shape.kind == source.listing.format.kind
     old = source.n_bytes if same else source.n_bytes // 4
     return old + (source.n_rows or 0) * len(relabel.names) * each
@@ -162,7 +162,7 @@ def _write(
     source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO]
 ) -> None:
     refuse_loss(source, relabel, shape)
-    source = source.with_numbers(relabel.decode.roles.numbers)
+    source = source.with_numbers(relabel.roles.numbers)
     pieces = _pieces(source, relabel, shape)
     piece = next(pieces, None)
     for number, target in enumerate(targets):  # files without rows are written too
@@ -176,7 +176,7 @@ def _write(
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Any]]:
     """Yield what is to be written, with the number of its file."""
-    roles, own = relabel.decode.roles, source.listing.format.kind
+    roles, own = relabel.roles, source.listing.format.kind
     extends = shape.is_text and own == shape.kind
     delimited = own in _DELIMITED and shape.kind in _DELIMITED
 
