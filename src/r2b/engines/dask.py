@@ -146,11 +146,12 @@ def record_of(part: Any, place: str) -> Any:
         # Arrow says what is wrong first, and then in which column.
         found = re.search(r"column (.+) with type", str(cause.args[-1]))
         column = found[1] if found else None
-        several = f"a column of {', '.join(map(repr, part.columns))}"
+        called = f"the column {column!r}"
+        if column is None:
+            called = f"a column of {', '.join(map(repr, part.columns))}"
         wrong = str(cause.args[0]).splitlines()[0].rstrip(".")
-        problem = f"In {place}: {f'the column {column!r}' if column else several} holds values of "
         raise MixedTypeError(
-            f"{problem}several types: {wrong}.",
+            f"In {place}: {called} holds values of several types: {wrong}.",
             remedy="Give all values of a column the same type.",
             place=place,
             column=column,

@@ -59,8 +59,11 @@ def _columns(
             )
         n_rows = source.reduce([roles.measured[0]], Fold(len, add)) or 0
         needed = n_rows * (24 * len(roles.used) + 64)
-        remedy = "Take a sample of the rows, or put the attribute in bins and name these."
-        refuse_beyond_memory(needed, f"The rows of {source.name}", remedy)
+        refuse_beyond_memory(
+            needed,
+            f"The rows of {source.name}",
+            "Take a sample of the rows, or put the attribute in bins and name these.",
+        )
     columns = source.columns(roles.used)
     for name in (*roles.label, *roles.attributes):
         label = name in roles.label

@@ -195,9 +195,13 @@ class Source(ABC):
             self.refuse_twice(columns)
             for column in columns:
                 if column not in known:
-                    problem = f"{self.subject} has no column {column!r}, which {argument} names."
-                    facts = {"code": "unknown-column", "column": column, "argument": argument}
-                    raise ParameterError(problem, remedy=self.remedy_for(column), **facts)
+                    raise ParameterError(
+                        f"{self.subject} has no column {column!r}, which {argument} names.",
+                        remedy=self.remedy_for(column),
+                        code="unknown-column",
+                        column=column,
+                        argument=argument,
+                    )
                 if column in role and "key" not in (argument, role[column]):
                     raise ParameterError(
                         f"The column {column!r} is named by {role[column]} and by {argument}.",

@@ -240,16 +240,15 @@ class TableRows(LabelRows):
         """Round rows in memory, those with keys in the order of their draws."""
         source, keys = self.source, relabel.roles.key
         if not source.ordered and (self.n_rows or 0) > _SENT_ROWS:
-            problem = (
-                f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of them: "
-                "'round' of probabilities and weighted rows keeps the class counts of every "
-                "batch, not of the whole table."
+            warn(
+                DataWarning(
+                    f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of "
+                    "them: 'round' of probabilities and weighted rows keeps the class counts of "
+                    "every batch, not of the whole table.",
+                    remedy="Take 'soft' or 'expand', which are exact, or write the table to files "
+                    "and scan those.",
+                )
             )
-            remedy = (
-                "Take 'soft' or 'expand', which are exact, or write the table to files and scan "
-                "those."
-            )
-            warn(DataWarning(problem, remedy=remedy))
             return relabel
         data, draws = self._read(relabel.decode, relabel.random_state)
         codes = applied(relabel.rule, data).round(draws, relabel.random_state, keyed=bool(keys))
