@@ -451,12 +451,7 @@ class FileSource(Source):
 
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Return an iterator of Arrow batches: all columns, then the new ones."""
-<<<<<<< HEAD
-        source = self.with_numbers(relabel.decode.roles.numbers)
-=======
         source = self.with_numbers(relabel.roles.numbers)
-        kinds = uneven_columns(self.files)
->>>>>>> d216bb3b (What makes new columns has roles)
 
         def made(batch: Batch) -> Any:
             return beside(batch.record, relabel(batch))

@@ -304,7 +304,7 @@ class ParquetOutput:
         self._place = ""
         codecs: Any = file.codecs
         # New columns have the codec of the label.
-        label = next((codecs[name] for name in relabel.decode.roles.label if name in codecs), None)
+        label = next((codecs[name] for name in relabel.roles.label if name in codecs), None)
         codecs = (codecs | dict.fromkeys(relabel.names, label or "snappy")) if codecs else "snappy"
         self._writer = parquet().ParquetWriter(target, schema, compression=codecs)
 
