@@ -415,20 +415,16 @@ def debias(
         tags, tasks = tasks_of(y, data, options)
         return put_together(tags, [each.solve() for each in tasks])
     if lives_on_a_device(y):
-        return _on_device(y, data, {**options})
+        from r2b.engines.torch import debias as debias_on_device
+
+        if options.pop("threads", None) is not None:
+            raise ParameterError(
+                "`threads` is given, but the labels are on a device.",
+                remedy="Leave `threads` out, or move the labels to the host: y.cpu().numpy().",
+            )
+        return debias_on_device(y, **data, **options)
     from r2b._labels.task import task_of
 
     task = task_of(y, {**data, **options})
     warn_of_doubts(task)
     return task.solve()
-
-
-def _on_device(y: Any, data: dict[str, Any], options: dict[str, Any]) -> FairLabels:
-    from r2b.engines.torch import debias as debias_on_device
-
-    if options.pop("threads", None) is not None:
-        raise ParameterError(
-            "`threads` is given, but the labels are on a device.",
-            remedy="Leave `threads` out, or move the labels to the host: y.cpu().numpy().",
-        )
-    return debias_on_device(y, **data, **options)

@@ -29,7 +29,6 @@ from r2b._labels.summary import (
     costliest_constraints,
     counted,
     has_flows,
-    no_rows,
     summarize,
 )
 from r2b._plot import percent
@@ -152,7 +151,11 @@ class FairLabels(Result):
     @property
     def _rows(self) -> LabelRows:
         if self.rows is None:
-            raise no_rows()
+            raise RowsUnavailableError(
+                "This object holds prices and a certificate, but no rows: it was loaded from a "
+                "file, belongs to a model, or was made from blocks.",
+                remedy="Pass the rows to transform(y, sensitive_features=...).",
+            )
         return self.rows
 
     def __len__(self) -> int:

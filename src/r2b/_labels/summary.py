@@ -207,15 +207,6 @@ def has_flows(fair: FairLabels) -> bool:
     return fair.schema.is_categorical and not fair.schema.is_soft
 
 
-def no_rows() -> RowsUnavailableError:
-    """Return the error for what needs rows, of an object that holds none."""
-    return RowsUnavailableError(
-        "This object holds prices and a certificate, but no rows: it was loaded from a file, "
-        "belongs to a model, or was made from blocks.",
-        remedy="Pass the rows to transform(y, sensitive_features=...).",
-    )
-
-
 def means_of(fair: FairLabels) -> str:
     """Name what changes if there are no flows."""
     return "moments" if _only_moments(fair) else "group means"
