@@ -6,7 +6,7 @@ Which groups they form follows from the constraint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -96,14 +96,7 @@ class Layout:
     @property
     def parts(self) -> tuple[Any, ...]:
         """What a layout is made of, in order: groups and schemas of the same cells take it over."""
-        return (
-            self.columns,
-            self.vocabularies,
-            self.table,
-            self.n_control,
-            self.kinds,
-            self.settings,
-        )
+        return tuple(getattr(self, each.name) for each in fields(Layout))
 
     @property
     def is_categorical(self) -> bool:

@@ -229,8 +229,7 @@ class Bound(ABC):
         if self.level == "none":
             return np.where(bounded, prices, 0.0)
         own = weight[:, None] * bounded
-        total = own.sum(axis=0)
-        mean = (own * prices).sum(axis=0) / np.where(total > 0, total, 1.0)
+        mean = divided((own * prices).sum(axis=0), own.sum(axis=0))
         return np.where(bounded, prices - mean, 0.0)
 
     def support(self, prices: Floats, weight: Floats) -> float:

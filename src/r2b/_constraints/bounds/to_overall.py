@@ -14,7 +14,7 @@ from r2b._constraints.bounds.base import (
     band,
     within_piece,
 )
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Floats, divided
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,7 @@ class OverallBound(Bound):
         """Balance the prices over all groups; those of unbounded entries are one number."""
         bounded = self.sides(len(prices)).bounded
         unbounded = weight[:, None] * ~bounded
-        total = unbounded.sum(axis=0)
-        common = (unbounded * prices).sum(axis=0) / np.where(total > 0, total, 1.0)
+        common = divided((unbounded * prices).sum(axis=0), unbounded.sum(axis=0))
         prices = np.where(bounded, prices, common)
         return np.asarray(prices - weight @ prices / weight.sum())
 
@@ -91,7 +90,7 @@ class OverallBound(Bound):
         above, below = apart + middle > width, apart + middle < -width
         free = weight @ ~(above | below)
         cut = weight @ np.where(above, width, np.where(below, -width, apart))
-        shift = np.where(free > 0, -cut / np.where(free > 0, free, 1.0), middle)
+        shift = divided(-cut, free, middle)
         inside = self.violation(means, weight) <= 0
         clipped = ((above | below) & ~inside) | sides.equal
         moved = overall + np.clip(apart + shift, -width, width)
