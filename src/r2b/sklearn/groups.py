@@ -319,13 +319,14 @@ def true_groups(
         raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
     means = divided(sums, cell_weight[:, None])
-    of_classes = request.of_classes(dataset.labels.vocabulary)
+    vocabulary = dataset.labels.vocabulary
+    names = vocabulary.values.tolist()
+    of_classes = request.of_classes(vocabulary)
     outcomes = read_outcomes(of_classes.outcomes, of_classes.names)
     if outcomes is not None and {each.outcome for each in asked} != {"every class"}:
         problem = f"The criteria {', '.join(criteria)} are about classes, and outcomes are given."
         remedy = "Leave out `outcomes`, or pass `criterion='demographic_parity'`."
         raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
-    names = dataset.labels.vocabulary.values.tolist()
     refuse_positive(positive, asked, names)
     found: list[Comparison] = []
     absent: list[str] = []
@@ -335,13 +336,11 @@ def true_groups(
         n_codes *= dataset.n_classes
     weight = np.asarray(np.bincount(codes, dataset.weight, n_codes), np.float64)
     for name, epsilon in epsilons_of(request.epsilon, criteria).items():
-        wanted = replace(request, epsilon=epsilon).of_classes(dataset.labels.vocabulary)
+        wanted = replace(request, epsilon=epsilon).of_classes(vocabulary)
         _, parity = resolve(wanted, dataset.cells, cell_weight, means)
         for each in _comparisons(parity):
-            if by_class:
-                found += _split(each, CRITERIA[name], names, positive, weight, absent)
-            else:
-                found.append(each)
+            split = _split(each, CRITERIA[name], names, positive, weight, absent)
+            found += split if by_class else [each]
     if absent and request.absent == "error":
         problem = f"The group {absent[0]!r} has no row to compare."
         remedy = "Pass `absent='report'` to leave such groups out and list them."
@@ -350,10 +349,19 @@ def true_groups(
         problem = f"No true class has rows of two groups to compare by {', '.join(criteria)}."
         remedy = "Pass more rows, or coarser groups."
         raise InputError(problem, remedy=remedy, criterion=list(criteria))
-    size = dataset.n_cells, dataset.n_classes, by_class
-    share = cell_weight / cell_weight.sum()
-    rows = dataset.weight, share, tuple(absent)
-    return TrueGroups(dataset.schema, codes, *size, tuple(found), *rows, outcomes=outcomes), dataset
+    groups = TrueGroups(
+        dataset.schema,
+        codes,
+        dataset.n_cells,
+        dataset.n_classes,
+        by_class,
+        tuple(found),
+        dataset.weight,
+        cell_weight / cell_weight.sum(),
+        tuple(absent),
+        outcomes=outcomes,
+    )
+    return groups, dataset
 
 
 def epsilons_of(epsilon: Any, criteria: Sequence[str]) -> dict[str, Any]:

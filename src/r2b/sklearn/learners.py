@@ -422,7 +422,7 @@ def distributions(given: Array, n_classes: int, learner: Any) -> Floats:
         problem = f"{name}.predict_proba returns no distributions over its {n_classes} classes."
         remedy = "Pass an estimator whose probabilities are finite, not negative and add up to 1."
         raise InputError(problem, remedy=remedy, estimator=name)
-    return np.asarray(given / total)
+    return given / total
 
 
 def class_scores(learner: Any, X: Any, classes: Array, form: str) -> Floats:

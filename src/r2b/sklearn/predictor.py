@@ -164,7 +164,7 @@ class FairPredictor(ReportsItself, ABC):
             class_scores(model, X, self._label_classes, self._score_form)
             for model in self.score_estimators_
         ]
-        return scores[0] if len(scores) == 1 else np.asarray(np.mean(scores, axis=0))
+        return scores[0] if len(scores) == 1 else np.mean(scores, axis=0)
 
     @property
     def _label_classes(self) -> Array:
@@ -306,16 +306,17 @@ class FairPredictor(ReportsItself, ABC):
         asked: list[dict[str, Any]] = []
         for name, epsilon in epsilons_of(request.epsilon, self._criteria).items():
             criterion = CRITERIA[name]
-            rows = {
-                **data,
-                "confidence": self.confidence,
-                "criterion": name,
-                "positive": self.positive if criterion.of_class else None,
-                "families": request.families,
-                "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
-                "y_true": y if criterion.needs_truth else None,
-            }
-            asked.append(rows)
+            asked.append(
+                {
+                    **data,
+                    "confidence": self.confidence,
+                    "criterion": name,
+                    "positive": self.positive if criterion.of_class else None,
+                    "families": request.families,
+                    "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
+                    "y_true": y if criterion.needs_truth else None,
+                }
+            )
         self.promise_ = self._promised("decisions", X, given, asked)
         if hasattr(self, "predict_proba"):
             self.probability_promise_ = self._promised("probabilities", X, given, asked)
@@ -435,7 +436,7 @@ class FairPredictor(ReportsItself, ABC):
             refuse_other_rows(("X", len(rows), row_labels(X)), ("key", len(column), column.index))
             key = column.native
         codes = decide(rows, X, key, seed_of(self.random_state))
-        return np.asarray(self._label_classes[codes])
+        return self._label_classes[codes]
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     @by_tag
@@ -503,7 +504,7 @@ class FairPredictor(ReportsItself, ABC):
         """
         chances = self.predict_proba(X, **groups)
         draws = generator(random_state).random(len(chances))
-        return np.asarray(self.classes_[sample_rows(chances, draws)])
+        return self.classes_[sample_rows(chances, draws)]
 
     def score(
         self,

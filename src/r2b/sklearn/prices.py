@@ -20,7 +20,7 @@ from r2b._constraints.bounds.base import Level
 from r2b._data.arrays import Flags, Floats
 from r2b._solve.oracle import project
 
-Kind = Literal["probabilities", "decisions"]
+Kind = Literal["decisions", "probabilities"]
 
 LAMBDAS = (0.05, 0.015, 0.005)
 """Of decisions, from easy to exact. Rows whose best classes are nearer than the last are drawn."""
@@ -68,7 +68,7 @@ class Band:
 
     def settle(self, scaled: Floats) -> Floats:
         """Project scaled prices onto those at which rows pay nothing for the level."""
-        scaled = np.asarray(np.where(self.bounded, scaled, 0.0))
+        scaled = np.where(self.bounded, scaled, 0.0)
         if self.level == "none":
             return scaled
         return np.asarray(scaled - self._along * (self._along * scaled).sum(axis=0))
@@ -107,7 +107,7 @@ def less_prices(
 def sums(parts: Floats, rows: Floats) -> Floats:
     """Return the sums of outcomes by the groups that are seen."""
     if parts.ndim == 2:
-        return np.asarray(parts.T @ rows)
+        return parts.T @ rows
     return np.asarray(np.einsum("ngk,nk->g", parts, rows)[:, None])
 
 
@@ -143,7 +143,7 @@ def _decide(values: Floats, lam: float) -> Floats:
 
 def _largest(values: Floats) -> Floats:
     """Return the largest value of each row; NumPy is slow along short axes."""
-    return np.asarray(reduce(np.maximum, values.T))
+    return reduce(np.maximum, values.T)
 
 
 def _softmax(values: Floats) -> tuple[Floats, Floats]:
@@ -313,7 +313,7 @@ class Dual:
             diagonal.append((band.half * bend + band.give).ravel())  # share over root squared is 1
         places = np.arange(len(found))
         found[places, places] += np.concatenate(diagonal)
-        return np.asarray(found)
+        return found
 
 
 def _block(pairs: Floats, a: Floats, b: Floats) -> Floats:
@@ -322,7 +322,7 @@ def _block(pairs: Floats, a: Floats, b: Floats) -> Floats:
         n, (g, h), k = len(pairs), (a.shape[1], b.shape[1]), pairs.shape[1]
         outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
         found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
-        return np.asarray(found.transpose(0, 2, 1, 3).reshape(g * k, h * k))
+        return found.transpose(0, 2, 1, 3).reshape(g * k, h * k)
     n, k = pairs.shape[:2]
     # what each price takes from every class, of shape (n, n_prices, n_classes)
     one, other = (

@@ -24,8 +24,7 @@ from r2b.metrics.criteria import (
 from r2b.metrics.groups import Families
 from r2b.metrics.means import Method
 from r2b.sklearn.labels import require_sensitive
-
-Kind = Literal["decisions", "probabilities"]
+from r2b.sklearn.prices import Kind
 
 
 class ParityScorer(BaseEstimator):  # type: ignore[misc]
