@@ -83,8 +83,10 @@ class SoftTargets:
         InputError
             The matrix, the classes or the weights cannot be used as they are.
         """
-        make = cls._of_fair if isinstance(labels, FairLabels) else cls._of_array
-        targets = make(labels, sample_weight, like)
+        if isinstance(labels, FairLabels):
+            targets = cls._of_fair(labels, sample_weight)
+        else:
+            targets = cls._of_array(labels, sample_weight, like)
         if like is not None and not np.array_equal(targets.classes, like.classes):
             here, known = targets.classes.tolist(), like.classes.tolist()
             problem = f"The classes {listed(here)} are not those trained on, {listed(known)}."
@@ -93,7 +95,7 @@ class SoftTargets:
         return targets
 
     @classmethod
-    def _of_fair(cls, fair: FairLabels, sample_weight: Any, _: Any) -> SoftTargets:
+    def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
         if sample_weight is not None:
             problem = "sample_weight was given beside fair labels, which have their own."
             raise ParameterError(problem, remedy="Pass it to debias, which parity is for.")

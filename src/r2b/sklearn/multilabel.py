@@ -234,8 +234,8 @@ class TagModels:
         where the bound of this one fails: nothing is divided among the tags.
         """
         with self.held():
-            for model, own in zip(self.models, read_tags(Y).matrix.T, strict=True):
-                model._promise(X, own.astype(np.int64), data)
+            for model, own in zip(self.models, read_training_tags(Y).matrix.T, strict=True):
+                model._promise(X, own, data)
         found = {}
         for name in ("promise_", "probability_promise_"):
             every = [getattr(model, name) for model in self.models]
@@ -310,7 +310,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     scores, own_models, model.estimator_ = _scores_of(model, rows, tags)
     shared = [SharedModel(partial(tag_probabilities, own_models, n_tags), names)]
     binary = copy(model)
-    binary.multilabel, binary.group_estimator = False, model.group_estimator
+    binary.multilabel = False
     if model.group_estimator is None:  # groups exclude each other, and need no estimator of tags
         binary.group_estimator = getattr(model.estimator, "estimator", model.estimator)
     codes: Floats | None = None
@@ -330,8 +330,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
                 binary.group_estimator_ = SharedModel(seen.predict_proba, seen.classes_)
                 shared.append(binary.group_estimator_)
         each = copy(binary)
-        for name, value in _by_tag(request).items():
-            setattr(each, name, value)
+        each.__dict__ |= _by_tag(request)
         each.classes_, each._order, each._score_form = np.array([0, 1]), np.arange(2), "expand"
         each.comparisons_ = groups.without_rows()
         each.estimator = each.estimator_ = OneTag(shared[0], k)
