@@ -33,7 +33,6 @@ from r2b._data.attributes import (
     all_attributes,
     fitted_attributes,
 )
-from r2b._data.columns import Column
 from r2b._data.mixtures import Mixtures, read_mixtures
 from r2b._data.numbers import read_continuous
 from r2b._data.values import one_of
@@ -302,17 +301,13 @@ def read_cells(
     )
 
 
-def _read_as(
-    attribute: Attribute, kind: str, kept: bool, fitted: AnyVocabulary | None = None
-) -> tuple[Array, AnyVocabulary]:
+def _read_as(attribute: Attribute, kind: str, kept: bool, fitted: Any = None) -> tuple[Array, Any]:
     """Read an attribute, or new rows of one, with codes of their own."""
     if kind == MEMBERSHIP:
-        assert fitted is None or isinstance(fitted, Mixtures)
         return read_mixtures(attribute, fitted)
-    assert isinstance(attribute.arrived, Column)
+    column: Any = attribute.arrived
     reader = read_continuous if kind == CONTINUOUS else read_vocabulary
-    what, known = attribute.called, fitted is not None
-    return reader(attribute.arrived, what=what, keep_missing=kept, known=known)
+    return reader(column, what=attribute.called, keep_missing=kept, known=fitted is not None)
 
 
 def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocabulary]:
@@ -393,8 +388,8 @@ _AS_FITTED = {
 
 
 def _read_known_attribute(
-    attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool
-) -> tuple[Array, AnyVocabulary]:
+    attribute: Attribute, fitted: Any, kind: str, known_crossings: bool
+) -> tuple[Array, Any]:
     """Read an attribute with the fitted codes, or with its own where values may be new."""
     # A plain column of numbers is enough for a continuous attribute.
     if attribute.kind not in (kind, CATEGORICAL if kind == CONTINUOUS else kind):
@@ -402,11 +397,9 @@ def _read_known_attribute(
         facts = {"argument": attribute.argument, "column": attribute.name}
         facts |= {"kind": attribute.kind, "fitted": kind}
         raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
-    new: Any
     codes, new = _read_as(attribute, kind, fitted.has_missing, fitted)
     if kind == CATEGORICAL:
-        assert isinstance(fitted, Vocabulary) and isinstance(attribute.arrived, Column)
-        here: AnyVocabulary = fitted.like(attribute.arrived)
+        here = fitted.like(attribute.arrived)
     elif known_crossings:
         here = replace(fitted, index=new.index)
     else:
