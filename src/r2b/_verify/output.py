@@ -44,7 +44,6 @@ from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
 ROWS = "rows are as many as were debiased"
-_TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +318,7 @@ class RowSums:
             (apart * apart).sum(axis=1),
             0.5 * np.abs(apart).sum(axis=1),
         ]
-        sums |= {name: float(mass @ term) for name, term in zip(_TERMS, terms, strict=True)}
+        sums["terms"] = np.array([mass @ term for term in terms])
         expected = [np.bincount(cells, mass * column, len(self.shifts)) for column in x.T]
         sums["expected"] = np.column_stack(expected)
         sums["mass"], sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
@@ -360,9 +359,7 @@ class RowSums:
     def certificate(self, fair: FairLabels, parity: Parity, lam: float) -> Certificate:
         """Certify the labels as they are or, for one class per row, their distributions."""
         total = float(self.sums["mass"].sum())
-        slack, squared_norm, agreement, distance, moved = (
-            self.sums[name] / total for name in _TERMS
-        )
+        slack, squared_norm, agreement, distance, moved = (self.sums["terms"] / total).tolist()
         means, before = (
             parity.means(self.cell_means(name))
             for name in ("expected" if self.whole else "after", "before")
