@@ -151,18 +151,17 @@ class Verification:
         if self.disparity is not None:
             soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
             now = f"{self.disparity_in_file:.4f} in the file{soft}"
-            lines += [("disparity", f"{self.disparity_before:.4f} before, {now}")]
-            lines += [("", self.read_plainly)] if self.read_plainly else []
-        lines += [("not checked", f"{', '.join(NOT_CHECKED)} of the certificate")]
-        if self.similar:
-            names = ", ".join(map(written, self.similar))
-            lines += [("not verified", f"{names}: they look like fair labels")]
+            lines.append(("disparity", f"{self.disparity_before:.4f} before, {now}"))
+            lines.append(("", self.read_plainly))
+        lines.append(("not checked", f"{', '.join(NOT_CHECKED)} of the certificate"))
+        names = ", ".join(map(written, self.similar))
+        lines.append(("not verified", names and f"{names}: they look like fair labels"))
         form = "" if claim is None else f", {claim['form']}"
         verdict = "Verified" if self.ok else self.verdict.upper()
         return "\n".join(
             [
                 f"{verdict}: {written(self.output)}{form}",
-                *(f"  {name:18}{text}" for name, text in lines),
+                *(f"  {name:18}{text}" for name, text in lines if text),
                 *(f"  {_MARKS[each.ok]}  {each.name:40} {each.found}" for each in self.checks),
                 *(
                     f"  {_MARKS[each.ok]}  {written(str(tag)):24}{each._in_short}"

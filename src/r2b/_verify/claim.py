@@ -147,7 +147,7 @@ def _parts_of(fair: FairLabels) -> dict[str, dict[str, float]] | None:
 
 
 def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Describe what is claimed: names of lines, and their text."""
+    """Describe what is claimed: names of lines, and their text; "" where nothing is said."""
     label, weight, form, families = (claim[n] for n in ("label", "weight", "form", "families"))
     if not isinstance(label, str):
         divided = ", divided by their sums" * claim["divided"]
@@ -183,8 +183,7 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
         whose = "rows" if weight is None else "weight"
         among = f", among them {_names(claim['excluded'])}" if claim["excluded"] else ""
         left_out = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{among}"
-    lines += [("form", form), ("left out", left_out), ("absent", _names(claim["absent"]))]
-    return [(name, text) for name, text in lines if text]
+    return [*lines, ("form", form), ("left out", left_out), ("absent", _names(claim["absent"]))]
 
 
 def _family_lines(family: Mapping[str, Any]) -> list[tuple[str, str]]:
