@@ -49,7 +49,7 @@ _PARTS = {
     "training": ("label", "sensitive", "features"),
     "predictions": ("label", "prediction", "sensitive"),
 }
-_SINGLE = ("label", "prediction")
+_SINGLE = ("label", "prediction", "weight")
 _MISSED = {
     "label": ("No label is chosen.", "Choose the column that holds it."),
     "sensitive": ("No sensitive column is chosen.", "Choose at least one."),
@@ -113,26 +113,21 @@ class Choice:
         chosen: dict[str, Any] = {name: asked.get(name, words[name][0]) for name in words}
         for name, value in chosen.items():
             one_of(name, value, words[name])
-        parts: dict[str, Any] = {name: _columns(asked, name) for name in _PARTS[chosen["task"]]}
-        for name in parts:
+        names = (*_PARTS[chosen["task"]], "weight")
+        parts: dict[str, Any] = {name: _columns(asked, name) for name in names}
+        for name in names:
             if not parts[name] and name in _MISSED:
                 raise ParameterError(_MISSED[name][0], remedy=_MISSED[name][1], control=name)
         if len(parts.get("scores", "12")) == 1:
-            raise ParameterError(
-                "One column of probabilities is chosen.",
-                remedy="Choose one for every class.",
-                control="scores",
-            )
-        bound, weight = BOUNDS[chosen["bound"]], _columns(asked, "weight")
-        _refuse_columns(table, {**parts, "weight": weight})
-        needed = NEEDED.get(chosen["bound"], {}).items()
+            problem = "One column of probabilities is chosen."
+            raise ParameterError(problem, remedy="Choose one for every class.", control="scores")
+        _refuse_columns(table, parts)
+        bound, needed = BOUNDS[chosen["bound"]], NEEDED.get(chosen["bound"], {}).items()
         given = {name: _parameter(asked, name, help) for name, help in needed}
-        one: dict[str, Any] = {name: parts.pop(name)[0] for name in _SINGLE if name in parts}
+        parts |= {name: next(iter(parts[name]), None) for name in _SINGLE if name in parts}
         return cls(
             **chosen,
-            **one,
             **parts,
-            weight=weight[0] if weight else None,
             parameters=(*bound.defaults.items(), *given.items()),
             epsilon=_epsilon(asked.get("epsilon", 0.0), bound.largest),
             normalize=asked.get("normalize") is True,
@@ -192,7 +187,7 @@ def _columns(asked: dict[str, Any], name: str) -> tuple[str, ...]:
     value = asked.get(name) or []
     names = [value] if isinstance(value, str) else value
     texts = isinstance(names, list) and all(isinstance(each, str) for each in names)
-    if not texts or (len(names) > 1 and name in (*_SINGLE, "weight")):
+    if not texts or (len(names) > 1 and name in _SINGLE):
         raise ParameterError(f"{name} names no columns.", remedy="Choose columns.", control=name)
     return tuple(names)
 

@@ -12,7 +12,7 @@ from typing import Any
 from unicodedata import east_asian_width
 
 from r2b._data.values import directions_shown
-from r2b.report.words import MINUS, isolated, moved, percent, points, shortened
+from r2b.report.words import MINUS, Facts, isolated, moved, percent, points, shortened
 
 Move = tuple[int, int, float]
 Mark = tuple[float, list[float] | None, float | None]
@@ -160,24 +160,24 @@ def _fitted(name: str, room: float) -> str:
     return short
 
 
-def frontier(cost: dict[str, Any], changes: float, axis: str) -> dict[str, Any]:
+def frontier(cost: Facts, changes: float, axis: str) -> dict[str, Any]:
     """Place what parity costs: the share of labels that change against the epsilon accepted.
 
     Parameters
     ----------
-    cost : dict
+    cost : Facts
         ``points``, and ``chosen`` and ``chance``, each an epsilon or None.
     changes : float
         The share of labels that change at the epsilon that was chosen.
     axis : str
         What epsilon limits.
     """
-    (left, top, right, bottom), found = _FRAME, cost["points"]
-    chosen, chance = cost["chosen"], cost["chance"]
-    widest: float = max(point["epsilon"] for point in found)
+    (left, top, right, bottom), found = _FRAME, cost.points
+    chosen, chance = cost.chosen, cost.chance
+    widest: float = max(point.epsilon for point in found)
     near = chosen is not None and chosen <= 1.5 * widest
     across = max(widest, chosen if near else 0.0, 1e-9)
-    up = scale_end(max(point["expected_changes"] for point in found))
+    up = scale_end(max(point.expected_changes for point in found))
 
     def x(epsilon: float) -> float:
         return left + (right - left) * min(epsilon / across, 1.0)
@@ -186,7 +186,7 @@ def frontier(cost: dict[str, Any], changes: float, axis: str) -> dict[str, Any]:
         return bottom - (bottom - top) * min(share / up, 1.0)
 
     ends = (
-        f"{percent(point['expected_changes'])} of labels change at {points(point['epsilon'])}"
+        f"{percent(point.expected_changes)} of labels change at {points(point.epsilon)}"
         for point in (found[0], found[-1])
     )
     return {
@@ -197,8 +197,7 @@ def frontier(cost: dict[str, Any], changes: float, axis: str) -> dict[str, Any]:
         "columns": [(f"{100 * value:g}", x(value)) for value in ticks(across)],
         "chance": x(chance) if chance is not None and chance < across else None,
         "points": [
-            (round(x(point["epsilon"]), 1), round(y(point["expected_changes"]), 1))
-            for point in found
+            (round(x(point.epsilon), 1), round(y(point.expected_changes), 1)) for point in found
         ],
         "chosen": (x(chosen), y(changes)) if near else None,
     }

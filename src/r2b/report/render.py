@@ -253,11 +253,10 @@ def frontier_html(path: Frontier) -> str:
     >>> frontier_html(r2b.frontier(y, sensitive_features=sex, epsilons=3)).count("<tr")
     4
     """
-    points = [{"epsilon": p.epsilon, "expected_changes": p.expected_changes} for p in path]
-    cost = {"points": points, "chosen": None, "chance": path.chance}
+    cost = words.Facts(points=list(path), chosen=None, chance=path.chance)
     axis = "epsilon accepted, times 100"
-    chart = charts.frontier(cost, 0.0, axis) if len(points) > 1 else None
-    return _fragment("frontier", path=list(path), chart=chart)
+    chart = charts.frontier(cost, 0.0, axis) if len(path) > 1 else None
+    return _fragment("frontier", path=path, chart=chart)
 
 
 def comparison_html(found: Comparison) -> str:
