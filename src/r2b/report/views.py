@@ -167,14 +167,13 @@ def _ratios(family: Facts, later: Facts | None) -> dict[str, Any]:
         if before is None and after is None:  # a class of no group
             continue
         shares = list(zip([means[k] for means in family.means], groups, strict=True))
-        low = high = None
+        low, high, most = None, None, 0.0
         if isinstance(before, float):
             known = [each for each in shares if not isinstance(each[0], str)]
-            low, high = min(known), max(known)
+            low, high, most = min(known), max(known), max(known)[0]
         rows.append({"class": name, "before": before, "after": after, "low": low, "high": high})
         for n_rows, (share, group) in zip(family.rows, shares, strict=True):
-            known_share = high is not None and high[0] > 0 and not isinstance(share, str)
-            ratio = share / high[0] if known_share and high else None
+            ratio = share / most if most and not isinstance(share, str) else None
             each = {"class": name, "group": group, "rows": n_rows, "share": share, "ratio": ratio}
             every.append(each)
     rows.sort(key=lambda each: _value(each["before"], 2.0))
