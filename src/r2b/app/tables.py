@@ -6,8 +6,7 @@ import secrets
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from threading import Event, Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,7 +69,11 @@ class Workspace:
             self._results.move_to_end(key)
             while len(self._results) > _KEPT:
                 self._results.popitem(last=False)
-        with lock, _quiet():
+        with lock, warnings.catch_warnings():
+            # The page shows the status of every answer, and what is doubtful about the data; a
+            # warning in the terminal would say it twice.
+            for kind in (NotSolvedWarning, DataWarning):
+                warnings.simplefilter("ignore", kind)
             if not found:
                 found.append(build())
             result: Kept = found[0]
@@ -164,16 +167,6 @@ def _refuse_too_many(data: Dataset) -> None:
             control="label",
             classes=classes,
         )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    # The page shows the status of every answer, and what is doubtful about the data; a warning in
-    # the terminal would say it twice.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotSolvedWarning)
-        warnings.simplefilter("ignore", DataWarning)
-        yield
 
 
 def _columns(table: FileSource) -> tuple[PageColumn, ...]:

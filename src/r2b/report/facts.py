@@ -328,7 +328,7 @@ def _facts(
     """Put the parts together with what all reports have."""
     known = {name: None for name in ("date", "input", "output", "verify")} | dict(trace or {})
     for part in ("input", "output"):
-        known[part] = {"sha256": None, "of": None, "files": [], **(known[part] or {})}
+        known[part] = {"sha256": None, "of": None, "files": []} | (known[part] or {})
     classes = data.labels.vocabulary.values.tolist()
     values = {
         "format": FORMAT,
