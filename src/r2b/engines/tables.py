@@ -19,7 +19,8 @@ from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of
 from r2b._data import Continuous, Dataset, Membership, Schema
-from r2b._data.dataset import read_labels
+from r2b._data.dataset import read, read_labels
+from r2b._data.numbers import refuse_weightless_table
 from r2b._data.outcomes import OutcomeChoice
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
@@ -41,7 +42,7 @@ from r2b.engines.roles import (
 )
 from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps, refuse_other_kind
-from r2b.engines.tally import cells_of, dataset_of
+from r2b.engines.tally import cells_of
 from r2b.errors import ParameterError, UnseenError
 
 Attributes = (
@@ -430,7 +431,17 @@ def counted_rows(
     # A draw for all rows of a combination is faster than one for each from a few on.
     if apart and weight is not None and tally.n_rows <= 4 * len(tally.count):
         tally = tally.spread(weight)
-    return dataset_of(tally, roles, missing=missing, fewest_classes=1 if apart else 2)
+    if tally.weight is not None:
+        refuse_weightless_table(tally.weight, tally.n_rows)
+    data = read(
+        tally.columns[roles.label[0]],
+        **roles.features(tally.columns),
+        sample_weight=tally.weight,
+        fewest_classes=1 if apart else 2,
+        missing=missing,
+    )
+    repeats = None if (tally.count == 1).all() else tally.count
+    return replace(data, cells=replace(data.cells, repeats=repeats))
 
 
 def counted_or_gathered(

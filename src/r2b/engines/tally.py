@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data import Cells, Dataset, read
+from r2b._data import Cells
 from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.cells import read_cells
 from r2b._data.numbers import refuse_weightless_table
@@ -234,23 +234,6 @@ def _counted(coded: Sequence[tuple[Array, int]], n_rows: int) -> tuple[Array, Wh
         if (row[there] >= 0).all():  # as it is in the first rows where combinations are few
             break
     return joint, there, row[there], counts[there]
-
-
-def dataset_of(
-    tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2
-) -> Dataset:
-    """Read a tally as a table in which each row stands for several."""
-    if tally.weight is not None:
-        refuse_weightless_table(tally.weight, tally.n_rows)
-    data = read(
-        tally.columns[choice.label[0]],
-        **choice.features(tally.columns),
-        sample_weight=tally.weight,
-        fewest_classes=fewest_classes,
-        missing=missing,
-    )
-    repeats = None if (tally.count == 1).all() else tally.count
-    return replace(data, cells=replace(data.cells, repeats=repeats))
 
 
 def cells_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells, Floats]:
