@@ -74,9 +74,14 @@ class Format:
         return f"{self.kind}.{self.compression}" if self.compression else self.kind
 
     @property
+    def is_delimited(self) -> bool:
+        """Whether it is CSV or TSV."""
+        return self.kind in ("csv", "tsv")
+
+    @property
     def is_text(self) -> bool:
         """Whether it is lines of text."""
-        return self.kind in ("csv", "tsv", "jsonl")
+        return self.is_delimited or self.kind == "jsonl"
 
 
 def format_of(name: str) -> Format | None:
@@ -186,7 +191,7 @@ def seen_instead(content: bytes, shape: Format) -> tuple[str, str] | None:
         # most characters of a header are of the alphabet, and all their other bytes are zero
         if 4 * zeros.count(0) > 3 * len(zeros) > 0:
             return f"It looks like {name.upper()}", f"Pass `encoding='{name}-{end}'`."
-    if content.startswith(b'{"') and kind in ("csv", "tsv"):
+    if content.startswith(b'{"') and shape.is_delimited:
         return "It looks like JSON Lines", "Pass `format='jsonl'`."
     text = content.strip() and content.isascii() and b"\0" not in content
     if text and not content.startswith(b"PK") and (shape.compression or not shape.is_text):

@@ -131,7 +131,7 @@ def _names(sheet: Any, name: str) -> list[str]:
     if empty or not names:
         what = "is empty, where the name of a column should be"
         remedy = "Put the names of the columns into the first row."
-        raise _wrong(name, _place(1, empty[0] if empty else 0), what, remedy)
+        raise _wrong(name, f"{_letters(empty[0] if empty else 0)}1", what, remedy)
     return names
 
 
@@ -149,10 +149,10 @@ def _rows(sheet: Any, name: str, width: int) -> Iterator[tuple[Any, ...]]:
         for place, cell in enumerate(cells):
             if cell.data_type == "e":
                 what, remedy = f"holds the error {cell.value}", "Correct it, or clear the cell."
-                raise _wrong(name, _place(number, place), what, remedy)
+                raise _wrong(name, cell.coordinate, what, remedy)
             if place >= width and cell.value is not None:
                 what = "lies beside the table: its column has no name"
-                raise _wrong(name, _place(number, place), what, "Name it, or clear the cell.")
+                raise _wrong(name, cell.coordinate, what, "Name it, or clear the cell.")
         yield tuple(values[:width]) + (None,) * (width - len(values))
 
 
@@ -178,10 +178,6 @@ def _refuse_unsaved(library: Any, file: BinaryIO, name: str, title: str) -> None
 
 def _wrong(name: str, cell: str, what: str, remedy: str) -> InputError:
     return InputError(f"The cell {cell} of {name} {what}.", remedy=remedy, path=name, cell=cell)
-
-
-def _place(row: int, column: int) -> str:
-    return f"{_letters(column)}{row}"
 
 
 def _letters(column: int) -> str:

@@ -123,7 +123,7 @@ def reads_again(
     """
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
-    gaps = tuple(dict.fromkeys(na)) if shape.kind in ("csv", "tsv") and na else EMPTY
+    gaps = tuple(dict.fromkeys(na)) if shape.is_delimited and na else EMPTY
     reading = {"format": str(shape), "encoding": encoding if same else "utf-8"}
     reading["decimal"] = source.decimal
     return {**reading, "delimiter": None if dialect is None else dialect.delimiter, "na": gaps}

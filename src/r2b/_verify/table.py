@@ -61,7 +61,7 @@ def column_marks(
     repeated : str, optional
         The column of row numbers, where rows are repeated: each is then taken once.
     """
-    delimited = source.listing.format.kind in ("csv", "tsv")
+    delimited = source.listing.format.is_delimited
     roles, schema, arrow, compute = decode.roles, decode.schema, pyarrow(), pyarrow_compute()
     vocabularies = zip(schema.columns, schema.vocabularies, strict=True)
     gaps = {name for name, each in vocabularies if each.has_missing}

@@ -206,7 +206,7 @@ class FileSource(Source):
             )
         listing = list_files(path, format, stream, scratch)
         shape = listing.format
-        delimited = shape.kind in ("csv", "tsv")
+        delimited = shape.is_delimited
         own: dict[str, tuple[Any, bool, str]] = {
             "delimiter": (delimiter, delimited, "whose fields no delimiter separates"),
             "encoding": (encoding, shape.is_text, "which is not text in an encoding"),
@@ -407,13 +407,12 @@ class FileSource(Source):
         return found
 
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
-        delimited = self.listing.format.kind in ("csv", "tsv")
         table = "" if self.listing.many else f"{self.name}, "
         with part_of_a_table(batch.first):
             return numbers_of(
                 column,
                 name,
-                delimited=delimited,
+                delimited=self.listing.format.is_delimited,
                 decimal=self.decimal,
                 place=lambda row: f" of {table}{self.place(row)}",
             )

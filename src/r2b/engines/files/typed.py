@@ -137,18 +137,14 @@ class ArrowStored(Stored):
                 self.streamed = file.read(6) != b"ARROW1"
             with self._opened(None) as reader:
                 self.schema = reader.schema
-            self._read_messages()
-
-    def _read_messages(self) -> None:
-        """See the codec, and refuse a batch that is small in the file and large in memory."""
-        with pyarrow().memory_map(self.part.path) as source:
-            # after the magic word and its padding, messages follow as in a stream
-            source.seek(0 if self.streamed else 8)
-            for message in pyarrow().ipc.MessageReader.open_stream(source):
-                if message.type in ("record batch", "dictionary"):
-                    self.codec, size = unpacked(message)
-                    if size > message.body.size:
-                        refuse_growth(self.part.name, message.body.size, size)
+            with pyarrow().memory_map(part.path) as source:
+                # after the magic word and its padding, messages follow as in a stream
+                source.seek(0 if self.streamed else 8)
+                for message in pyarrow().ipc.MessageReader.open_stream(source):
+                    if message.type in ("record batch", "dictionary"):
+                        self.codec, size = unpacked(message)
+                        if size > message.body.size:
+                            refuse_growth(part.name, message.body.size, size)
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Read batches here: there is little to decode, and only reading tells their rows."""

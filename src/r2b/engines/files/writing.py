@@ -28,8 +28,7 @@ from r2b.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from r2b.engines.files.source import FileSource
 
-_DELIMITED = ("csv", "tsv")
-_EMPTY_IS_MISSING = (*_DELIMITED, "xlsx")
+_EMPTY_IS_MISSING = ("csv", "tsv", "xlsx")
 _LARGEST_GROUP = 1 << 28  # bytes of a row group; larger ones are split
 
 Output = tuple[Callable[[Any], object], Callable[[], object]]
@@ -176,9 +175,9 @@ def _write(
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Any]]:
     """Yield what is to be written, with the number of its file."""
-    roles, own = relabel.roles, source.listing.format.kind
-    extends = shape.is_text and own == shape.kind
-    delimited = own in _DELIMITED and shape.kind in _DELIMITED
+    roles, own = relabel.roles, source.listing.format
+    extends = shape.is_text and own.kind == shape.kind
+    delimited = own.is_delimited and shape.is_delimited
 
     def make(number: int, job: ReadJob) -> list[Any]:
         read = job.read()
