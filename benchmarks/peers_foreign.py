@@ -69,14 +69,16 @@ def holisticai(
     if table.n_groups != 2:
         return {"status": "two groups only"}
     from holisticai.bias.mitigation import MLDebiaser  # type: ignore[import-not-found]
-    from holisticai.bias.mitigation.postprocessing.ml_debiaser.randomized_threshold.algorithm import (  # type: ignore[import-not-found]
-        RandomizedThresholdAlgorithm,
+    from holisticai.bias.mitigation.postprocessing.ml_debiaser.randomized_threshold import (  # type: ignore[import-not-found]
+        algorithm,
     )
 
     matrix, first, second = table.matrix(), table.groups == 0, table.groups == 1
 
     def one_class(k: int) -> None:
-        binary = RandomizedThresholdAlgorithm(GAMMA + ETA, epsilon, None, SGD_STEPS, EPOCHS, BATCH)
+        binary = algorithm.RandomizedThresholdAlgorithm(
+            GAMMA + ETA, epsilon, None, SGD_STEPS, EPOCHS, BATCH
+        )
         binary.fit(matrix[:, k], table.groups)
         binary.predict(matrix[:, k], table.groups)
 

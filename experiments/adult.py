@@ -60,7 +60,8 @@ ONE_HOT: Final = {
     "one-hot": TEXTS,
     "without income": ("workclass", "marital-status", "relationship"),
 }
-"""Ways to code the text columns: those in one-hot code; the others are numbered in the order of the alphabet. "mixed" has 29 columns."""
+"""Ways to code the text columns: those in one-hot code; the others are numbered in the order of the
+alphabet. "mixed" has 29 columns."""
 CLASSIFIER: Final = "rf classifier"
 """scikit-learn's ``RandomForestClassifier(max_depth=5)`` as it comes, trained on drawn labels."""
 KEPT_TREES: Final = 10

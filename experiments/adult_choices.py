@@ -63,11 +63,13 @@ _HEAD: Final = (
 )
 
 _WORDS: Final = """\
-Means over seeds. "mixed", "education-num", "columns", "drawn" and ties "at random" are the choices of `adult.md`; "frequency"
-numbers classes from the most to the least common one; "codes" repairs coded columns one by one, so that one-hot columns take values
-between 0 and 1; "shares" repairs texts as categories, which move from those too common in a group to those too rare; "numbers" and "texts"
-repair only these; "soft" averages the neighbours' probabilities instead of labels drawn from them; "lowest" gives a tie between classes to
-the lowest one, as scikit-learn does. A method that the paper does not have stands beside the column that it may be read as."""
+Means over seeds. "mixed", "education-num", "columns", "drawn" and ties "at random" are the choices
+of `adult.md`; "frequency" numbers classes from the most to the least common one; "codes" repairs
+coded columns one by one, so that one-hot columns take values between 0 and 1; "shares" repairs
+texts as categories, which move from those too common in a group to those too rare; "numbers" and
+"texts" repair only these; "soft" averages the neighbours' probabilities instead of labels drawn
+from them; "lowest" gives a tie between classes to the lowest one, as scikit-learn does. A method
+that the paper does not have stands beside the column that it may be read as."""
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -31,25 +31,31 @@ TITLES: Final = {
     "error_parity": "Error parity, % (Table 4)",
 }
 LEARNERS: Final = {"rf classifier": "forest", "knn": "kNN", "rf": "forest per class"}
-"""``RandomForestClassifier(max_depth=5)`` and ``KNeighborsClassifier`` as they come, then one regression forest per class."""
+"""``RandomForestClassifier(max_depth=5)`` and ``KNeighborsClassifier`` as they come, then one
+regression forest per class."""
 IN_THE_PAPER: Final = {"rf classifier": "rf", "rf": "rf", "knn": "knn"}
 ROWS: Final = {None: "45,222", "kept": "48,842"}
 """Rows without a missing value, and all rows."""
 
 READ_AS: Final = {"R2B1": "R2B0", "R2B pinned": "R2B"}
-"""Second readings of two columns of the paper: R2B_0 as one round of Algorithm 1, R2B as it was published."""
+"""Second readings of two columns of the paper: R2B_0 as one round of Algorithm 1, R2B as it was
+published."""
 MORE: Final = ("R2B1", "R2B pinned", "Exact", "RW", VISIBLE)
 """Methods beside those of the paper."""
 
 CHOICES: Final = """\
-Choices, where the paper leaves them open: classes numbered by `education-num` from 0, men 1 and women 0, sex not among the features,
-disparity of predicted probabilities, 75/25 splits, ten of them. The *mixed* coding has the paper's 29 columns: five numbers; workclass,
-marital status and relationship as columns of 0 and 1; occupation, race, country and income by their place in the alphabet. Features lie
-between 0 and 1. *forest* is scikit-learn's `RandomForestClassifier(max_depth=5)` and *kNN* its `KNeighborsClassifier` (k = 5), both on labels
-drawn from each row's distribution, the literal reading of the paper. *forest per class* is one `RandomForestRegressor(max_depth=5)` per class
-on the probabilities themselves, rows of predictions divided by their sums: the reading that comes closer to the paper's numbers. Forests have
-100 trees; those per class on all rows have {per_class}. Ties between classes are broken at random. The paper counts {n_all} rows, which is all of them;
-their disparity is {all_rows} %, that of the {n_complete} rows without a missing value {complete} %, and the paper says 5.0."""
+Choices, where the paper leaves them open: classes numbered by `education-num` from 0, men 1 and
+women 0, sex not among the features, disparity of predicted probabilities, 75/25 splits, ten of
+them. The *mixed* coding has the paper's 29 columns: five numbers; workclass, marital status and
+relationship as columns of 0 and 1; occupation, race, country and income by their place in the
+alphabet. Features lie between 0 and 1. *forest* is scikit-learn's
+`RandomForestClassifier(max_depth=5)` and *kNN* its `KNeighborsClassifier` (k = 5), both on labels
+drawn from each row's distribution, the literal reading of the paper. *forest per class* is one
+`RandomForestRegressor(max_depth=5)` per class on the probabilities themselves, rows of predictions
+divided by their sums: the reading that comes closer to the paper's numbers. Forests have 100 trees;
+those per class on all rows have {per_class}. Ties between classes are broken at random. The paper
+counts {n_all} rows, which is all of them; their disparity is {all_rows} %, that of the {n_complete}
+rows without a missing value {complete} %, and the paper says 5.0."""
 
 
 def section(rows: Sequence[Row]) -> str:

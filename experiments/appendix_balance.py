@@ -59,11 +59,12 @@ def constant(rows: Sequence[Row], classes: int, size: int) -> float:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    words = f"""The paper: with L equally probable classes and n rows, "E|n_k - n_j| = Theta(sqrt(n / L))", so that n must be much larger
-than L for classes to be balanced, and "the estimate of epsilon might be less reliable if n_k is small". The first column of results is
-the mean difference between two classes over sqrt(n / L), which for many rows is 2 / sqrt(pi) = {2 / sqrt(pi):.2f}; then the same
-difference and the rarest class, over n / L; then how far a known difference of one class between two groups (half of its probability) is
-measured off, on average, in % of it."""
+    words = f"""The paper: with L equally probable classes and n rows, "E|n_k - n_j| = Theta(sqrt(n
+/ L))", so that n must be much larger than L for classes to be balanced, and "the estimate of
+epsilon might be less reliable if n_k is small". The first column of results is the mean difference
+between two classes over sqrt(n / L), which for many rows is 2 / sqrt(pi) = {2 / sqrt(pi):.2f}; then
+the same difference and the rarest class, over n / L; then how far a known difference of one class
+between two groups (half of its probability) is measured off, on average, in % of it."""
     measures = ("relative_gap", "rarest", "relative_error")
     body = []
     for (size, classes), found in grouped(rows, "size", "classes").items():

@@ -138,10 +138,11 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    words = """How far the groups lie apart after the repair, as the largest difference between their distribution functions, in %: 0 is a
-repaired feature, and (1 + distance) / 2 is how often the better of two guesses by one threshold names the group. `values` counts the
-distinct values that the group of two modes is left with. The paper argues that equal widths leave it three at most once the spread is small
-enough for the sample, and shows no number."""
+    words = """How far the groups lie apart after the repair, as the largest difference between
+their distribution functions, in %: 0 is a repaired feature, and (1 + distance) / 2 is how often the
+better of two guesses by one threshold names the group. `values` counts the distinct values that the
+group of two modes is left with. The paper argues that equal widths leave it three at most once the
+spread is small enough for the sample, and shows no number."""
     body = []
     for (size, spread), both in grouped(rows, "size", "spread").items():
         before = cell(chosen(both, bins="equal_mass"), "distance_before")

@@ -67,11 +67,13 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    words = """Three rows, three classes, two groups: rows 1 and 3 are of one group, row 2 is of the other. The paper's matrix debiases
-every class by itself (disparity 0) and then divides rows by their sums. It is an illustration, not the answer of one of the methods; theirs
-are below it. Debiasing each class by itself and dividing (OST, HTO, R2B_0) does not reach disparity 0; the paper's rounds, mean free or
-pinned, and the exact optimum do. R2B also sets negative entries of Z to 0 and divides rows at the end; after 100 rounds that changes
-nothing here, as Z has no entry below 0 left that shows."""
+    words = """Three rows, three classes, two groups: rows 1 and 3 are of one group, row 2 is of the
+other. The paper's matrix debiases every class by itself (disparity 0) and then divides rows by
+their sums. It is an illustration, not the answer of one of the methods; theirs are below it.
+Debiasing each class by itself and dividing (OST, HTO, R2B_0) does not reach disparity 0; the
+paper's rounds, mean free or pinned, and the exact optimum do. R2B also sets negative entries of Z
+to 0 and divides rows at the end; after 100 rounds that changes nothing here, as Z has no entry
+below 0 left that shows."""
     body = []
     for case in CASES:
         [row] = chosen(rows, case=case)

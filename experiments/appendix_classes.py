@@ -89,11 +89,13 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    words = f"""Labels and two groups of equal size, drawn independently: the true disparity is 0. `measured` is the mean disparity of {SAMPLES}
-such samples per seed, `permuted` the package's `sampling_level` of one of them, and the two bounds follow from variances without drawing.
-`standardised` is the measured disparity divided by the largest standard deviation of a difference, sqrt(V) with V = max p_k (1 - p_k) (1/n_1 +
-1/n_2). The paper's Theta(sqrt(log L)) is about this number. In disparity itself it is the smaller effect: V falls with 1/L where classes are
-even, which is the paper's second effect, and with the number of rows, which it leaves out."""
+    words = f"""Labels and two groups of equal size, drawn independently: the true disparity is 0.
+`measured` is the mean disparity of {SAMPLES} such samples per seed, `permuted` the package's
+`sampling_level` of one of them, and the two bounds follow from variances without drawing.
+`standardised` is the measured disparity divided by the largest standard deviation of a difference,
+sqrt(V) with V = max p_k (1 - p_k) (1/n_1 + 1/n_2). The paper's Theta(sqrt(log L)) is about this
+number. In disparity itself it is the smaller effect: V falls with 1/L where classes are even, which
+is the paper's second effect, and with the number of rows, which it leaves out."""
     head = ["rows", "classes", "measured, %", "permuted, %", "sqrt(2 V log 2L), %"]
     head += ["sharper bound, %", "standardised", "sqrt(2 log 2L)"]
     parts = [words]

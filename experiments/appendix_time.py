@@ -122,11 +122,12 @@ def median_time(rows: Sequence[Row], **wanted: Any) -> float:
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     repeats = len({row["seed"] for row in rows})
-    words = f"""Process time of one fit on one core, compiling not counted, median of {repeats} fits on labels drawn anew. The machine was
-shared: process time leaves out what other programs take, but not that they empty the caches. The paper: "approximately
-5s per label in each round" for 100,000 SGD steps of 256 rows on one V100; a hundred rounds of {CLASSES} labels, one after another, are then
-{PAPER_SECONDS * CLASSES * ROUNDS:,.0f} s. The descent here takes its steps for all classes at once. Class labels are merged into one row per
-group and class; distributions cannot be merged."""
+    words = f"""Process time of one fit on one core, compiling not counted, median of {repeats} fits
+on labels drawn anew. The machine was shared: process time leaves out what other programs take, but
+not that they empty the caches. The paper: "approximately 5s per label in each round" for 100,000
+SGD steps of 256 rows on one V100; a hundred rounds of {CLASSES} labels, one after another, are then
+{PAPER_SECONDS * CLASSES * ROUNDS:,.0f} s. The descent here takes its steps for all classes at once.
+Class labels are merged into one row per group and class; distributions cannot be merged."""
     body = []
     for (kind, *sizes, solver), found in grouped(rows, *SHAPE, "solver").items():
         taken, rounds = median(row["time"] for row in found), ROUNDS_OF.get(solver)
@@ -148,9 +149,10 @@ def exponent(rows: Sequence[Row], varied: str, solver: str) -> float:
 
 
 def _growth(rows: Sequence[Row]) -> str:
-    words = """The paper: "The time complexity for each single label is O(|S|) in each round". The power that time grows with, distributions
-as labels: 1 is proportional, 0 is not at all. All groups of a class are solved at once here, and a group has fewer rows the more groups
-there are, so that groups cost little."""
+    words = """The paper: "The time complexity for each single label is O(|S|) in each round". The
+power that time grows with, distributions as labels: 1 is proportional, 0 is not at all. All groups
+of a class are solved at once here, and a group has fewer rows the more groups there are, so that
+groups cost little."""
     body = []
     for varied, (_, few, many) in VARIED.items():
         powers = [f"{exponent(rows, varied, solver):.1f}" for solver in ("rounds", "exact")]

@@ -183,12 +183,14 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 _WORDS: Final = f"""\
-The verdicts follow from the results files. Methods share their splits, so two methods are compared by their difference within each split:
-its mean over splits with a 99 % interval by Student's t, in percentage points. One method is *lower* than another if that interval lies
-below 0. It is *level* with another if the interval lies below a margin of {MARGIN:g} point. No correction is made for the number of
-comparisons. *Stand-in data* means that the paper's data were not available: the page reports what other data show, and does not count it.
-*Disparity* is the paper's DP, of predicted probabilities on test rows where nothing else is said. R2B has 100 rounds, tau 0.5 and a
-free mean."""
+The verdicts follow from the results files. Methods share their splits, so two methods are compared
+by their difference within each split: its mean over splits with a 99 % interval by Student's t, in
+percentage points. One method is *lower* than another if that interval lies below 0. It is *level*
+with another if the interval lies below a margin of {MARGIN:g} point. No correction is made for the
+number of comparisons. *Stand-in data* means that the paper's data were not available: the page
+reports what other data show, and does not count it. *Disparity* is the paper's DP, of predicted
+probabilities on test rows where nothing else is said. R2B has 100 rounds, tau 0.5 and a free
+mean."""
 
 
 def section(results: Results) -> str:

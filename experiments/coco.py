@@ -157,17 +157,20 @@ error_parity 0.5 23.1 .7 25.4 3.0 21.9 .4 17.1 .4 22.7 .5 38.7 .8
 """By measure, p and method."""
 
 _CHOICES: Final = """\
-Choices, where the paper leaves them open: rows of 32 images per step of SGD; features centred and scaled to unit variance by the training
-rows; men 0 and women 1, so that injected bias turns a man's image into class 0 and a woman's into class 1. Accuracy is in total variation;
-top-k is the expected accuracy for a label drawn from the soft label. Reweighing weighs every (image, class) pair. `visible groups` are the
-fair labels of `r2b.sklearn.fair_labels`, and `ParityClassifier` is that class around the same learner with its fair probabilities; both
-predict gender by a logistic regression (C = 0.01) inside of the training rows."""
+Choices, where the paper leaves them open: rows of 32 images per step of SGD; features centred and
+scaled to unit variance by the training rows; men 0 and women 1, so that injected bias turns a man's
+image into class 0 and a woman's into class 1. Accuracy is in total variation; top-k is the expected
+accuracy for a label drawn from the soft label. Reweighing weighs every (image, class) pair.
+`visible groups` are the fair labels of `r2b.sklearn.fair_labels`, and `ParityClassifier` is that
+class around the same learner with its fair probabilities; both predict gender by a logistic
+regression (C = 0.01) inside of the training rows."""
 
 _STAND_IN: Final = """\
-**The data stand in for the paper's.** Its 22,616 images with 80 classes and ResNet-50 features were not available. These are {n} photographs of
-COCO with one of {classes} tags besides person, whose caption says man or woman and not both, and {features} principal components of a smaller
-network (EfficientNet-Lite0). `experiments` runs the paper's own setting from a folder with the official `annotations/` and features or
-images."""
+**The data stand in for the paper's.** Its 22,616 images with 80 classes and ResNet-50 features were
+not available. These are {n} photographs of COCO with one of {classes} tags besides person, whose
+caption says man or woman and not both, and {features} principal components of a smaller network
+(EfficientNet-Lite0). `experiments` runs the paper's own setting from a folder with the official
+`annotations/` and features or images."""
 
 
 def section(rows: Sequence[Row]) -> str:

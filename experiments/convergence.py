@@ -124,18 +124,20 @@ ROUNDS: Final = (1, 10, 20, 50, 100)
 _FAR: Final = 1e-3
 
 _WORDS: Final = """\
-Five tables of labels, five tolerances, the common mean free (as Algorithm 1 is printed) or pinned to the population's (as it was
-published). The optimum is that of the same problem, by `r2b.debias`. A case is a table, a tolerance and a target where labels have to
-change. `short` is how far the squared distance is from the optimum's, as a share of it: labels that are too near have not paid for parity
-yet."""
+Five tables of labels, five tolerances, the common mean free (as Algorithm 1 is printed) or pinned
+to the population's (as it was published). The optimum is that of the same problem, by `r2b.debias`.
+A case is a table, a tolerance and a target where labels have to change. `short` is how far the
+squared distance is from the optimum's, as a share of it: labels that are too near have not paid for
+parity yet."""
 
 _PRINTED: Final = """\
 ### Z as printed
 
-The algorithm returns Z, whose rows add up to 1 but may have entries below 0; the published code sets those to 0 and divides rows by their
-sums, and so does `R2B`. With epsilon 0 the two differ in kind: every H has equal group means, step 2(b) takes the same number from all
-classes of a row, so Z has equal group means after every round. All disparity that is left at epsilon 0 comes from the last clip and division.
-`R2B(output="z")` gives Z itself."""
+The algorithm returns Z, whose rows add up to 1 but may have entries below 0; the published code
+sets those to 0 and divides rows by their sums, and so does `R2B`. With epsilon 0 the two differ in
+kind: every H has equal group means, step 2(b) takes the same number from all classes of a row, so Z
+has equal group means after every round. All disparity that is left at epsilon 0 comes from the last
+clip and division. `R2B(output="z")` gives Z itself."""
 
 
 def section(rows: Sequence[Row]) -> str:

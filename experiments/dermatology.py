@@ -186,17 +186,20 @@ error_parity 5.6 1.9  5.1 0.8  4.7 1.9  5.7 2.3  6.1 1.8  5.9 2.1
 """)
 """By measure and method."""
 
-_WORDS: Final = """The paper's cases are private and their splits fixed, so no number here can be expected to match one of its numbers.
-They stand in brackets where the use is the paper's. Groups are as in the
-paper, ages [18, 30), [30, 45), [45, 65), [65, 90) crossed with sex. HAM10000: 7 diagnoses, 256 principal components of a network's
-features, age and sex, splits of 76, 12 and 12 % by lesion. SCIN: the weights of dermatologists over 26 conditions and other, 27 classes
-as in the paper; what patients said of texture, body part, symptoms and duration, skin type, age and sex, but no image; splits of 50, 25
-and 25 %; its bands of ten years go to the bucket of their middle, so that 40 to 49 and 60 to 69 count as the older bucket. Both: a linear
-softmax (SGD with momentum 0.9, 30 epochs at 0.001 and 15 at 0.0001), random splits, groups in proportion. These rates were chosen among
-three by the baseline's numbers on the test rows of seed 0, and stayed for all methods; the baseline's accuracy is to that extent
-flattered. Top-k against soft labels is the expected accuracy for a label drawn from them. `fitted` is the disparity of what was fitted:
-training labels, or tuning scores. `by chance` is the mean disparity of the same predictions when groups are assigned at random: with
-groups this small, no method can be told from a fair one below it."""
+_WORDS: Final = """The paper's cases are private and their splits fixed, so no number here can be
+expected to match one of its numbers. They stand in brackets where the use is the paper's. Groups
+are as in the paper, ages [18, 30), [30, 45), [45, 65), [65, 90) crossed with sex. HAM10000: 7
+diagnoses, 256 principal components of a network's features, age and sex, splits of 76, 12 and 12 %
+by lesion. SCIN: the weights of dermatologists over 26 conditions and other, 27 classes as in the
+paper; what patients said of texture, body part, symptoms and duration, skin type, age and sex, but
+no image; splits of 50, 25 and 25 %; its bands of ten years go to the bucket of their middle, so
+that 40 to 49 and 60 to 69 count as the older bucket. Both: a linear softmax (SGD with momentum 0.9,
+30 epochs at 0.001 and 15 at 0.0001), random splits, groups in proportion. These rates were chosen
+among three by the baseline's numbers on the test rows of seed 0, and stayed for all methods; the
+baseline's accuracy is to that extent flattered. Top-k against soft labels is the expected accuracy
+for a label drawn from them. `fitted` is the disparity of what was fitted: training labels, or
+tuning scores. `by chance` is the mean disparity of the same predictions when groups are assigned at
+random: with groups this small, no method can be told from a fair one below it."""
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -15,7 +15,8 @@ from experiments.read_dermatology import Cases, ham10000_cases, scin_cases
 from r2b.errors import ParameterError
 
 SHARES: Final = {"ham10000": (0.76, 0.12, 0.12), "scin": (0.5, 0.25, 0.25)}
-"""Training, tuning and test: the paper's shares, and larger tuning and test splits for the small table."""
+"""Training, tuning and test: the paper's shares, and larger tuning and test splits for the small
+table."""
 
 
 @dataclass(frozen=True)

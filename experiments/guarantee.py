@@ -131,11 +131,12 @@ COLUMNS: Final = {
 }
 
 _WORDS: Final = """\
-`DP(f) <= epsilon + 2 tau + 2 d + sqrt(log(2 L R / delta) / (2 n_0))` with probability 1 - delta, delta = 0.05. Learners are trained on the
-labels of R2B (100 rounds); epsilon is the disparity of what they are trained on (drawn classes where they take classes), tau the largest
-difference between group means of predictions and labels on the training rows, d is estimated by training on random signs (a lower bound),
-n_0 is the size of the smallest group. Its proof carries twice d and twice the root: `as proven`. All in %, means over seeds; `seen` is on
-the test rows."""
+`DP(f) <= epsilon + 2 tau + 2 d + sqrt(log(2 L R / delta) / (2 n_0))` with probability 1 - delta,
+delta = 0.05. Learners are trained on the labels of R2B (100 rounds); epsilon is the disparity of
+what they are trained on (drawn classes where they take classes), tau the largest difference between
+group means of predictions and labels on the training rows, d is estimated by training on random
+signs (a lower bound), n_0 is the size of the smallest group. Its proof carries twice d and twice
+the root: `as proven`. All in %, means over seeds; `seen` is on the test rows."""
 
 
 def section(rows: Sequence[Row]) -> str:

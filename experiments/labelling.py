@@ -32,10 +32,12 @@ LABEL_METHODS: Final[dict[str, Callable[[], LabelMethod]]] = {
 """Methods that change labels by group and class, all with epsilon 0."""
 
 METHODS: Final = ("BL", "DPR", *LABEL_METHODS, "RW")
-"""Methods that need labels and groups only, or features: the baseline, the DP remover, those on labels, and reweighing."""
+"""Methods that need labels and groups only, or features: the baseline, the DP remover, those on
+labels, and reweighing."""
 
 VISIBLE: Final = "Visible"
-"""The optimum by the groups as features show them: labels for fair models, which differ from row to row."""
+"""The optimum by the groups as features show them: labels for fair models, which differ from row to
+row."""
 
 FAIR_MODEL: Final = "Fair model"
 """A :class:`r2b.sklearn.ParityClassifier` around the learner of the experiment."""

@@ -185,7 +185,8 @@ def configurations(quick: bool) -> list[Configuration]:
 
 PAPER_BEFORE: Final = 0.01
 PAPER_AFTER: Final = 0.22
-"""The paper's example: OST on synthetic data, disparity of the training labels before and after normalising."""
+"""The paper's example: OST on synthetic data, disparity of the training labels before and after
+normalising."""
 
 KINDS: Final = {
     "Adult": "Adult",
@@ -197,19 +198,23 @@ KINDS: Final = {
 }
 
 _WORDS: Final = """\
-Section 4.1: "the level of DP in the training labels is reduced to less than 0.01 after debiasing labels separately using OST but bias
-increases to over 0.22 following normalization". Every class is debiased by itself (`before`), then rows are divided by their sums
-(`divided`, what the paper's baselines do) or shifted by the additive step of Algorithm 1 (`shifted`, what appendix A.2 analyses; entries
-may be negative). Largest over seeds and sizes, in %. What was tried to reach 0.22: the paper's data at all sizes, a stronger bias, scores
-of a learner in place of labels, injected bias on Adult, and tables drawn at random. {found}"""
+Section 4.1: "the level of DP in the training labels is reduced to less than 0.01 after debiasing
+labels separately using OST but bias increases to over 0.22 following normalization". Every class is
+debiased by itself (`before`), then rows are divided by their sums (`divided`, what the paper's
+baselines do) or shifted by the additive step of Algorithm 1 (`shifted`, what appendix A.2 analyses;
+entries may be negative). Largest over seeds and sizes, in %. What was tried to reach 0.22: the
+paper's data at all sizes, a stronger bias, scores of a learner in place of labels, injected bias on
+Adult, and tables drawn at random. {found}"""
 
 _A2: Final = """\
 ### Appendix A.2: when does it succeed?
 
-Its bound is about E = H - Y with mean 0. `excess` is `|1'H1 - n| / n`, the most that the additive step can move a class mean, for the
-methods as they are (largest over seeds and groups). `drawn apart` is the 95 % quantile of the same where every entry of H is drawn as 0 or
-1 by itself, a perturbation with mean 0; `bound` is the epsilon at which the paper's sum of exponentials is 5 %. `one class drawn` is the
-disparity of labels drawn row by row, one class each, as learners get them, beside what Hoeffding's inequality allows with 95 %."""
+Its bound is about E = H - Y with mean 0. `excess` is `|1'H1 - n| / n`, the most that the additive
+step can move a class mean, for the methods as they are (largest over seeds and groups). `drawn
+apart` is the 95 % quantile of the same where every entry of H is drawn as 0 or 1 by itself, a
+perturbation with mean 0; `bound` is the epsilon at which the paper's sum of exponentials is 5 %.
+`one class drawn` is the disparity of labels drawn row by row, one class each, as learners get them,
+beside what Hoeffding's inequality allows with 95 %."""
 
 
 def section(rows: Sequence[Row]) -> str:

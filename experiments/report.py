@@ -26,26 +26,30 @@ PREDICTIONS_AGREE = 1e-3
 _HEAD = """\
 # The paper's experiments, rerun
 
-This page is generated from the files in `results/`: `python -m experiments page` writes it, and a test compares. Every number is a mean over
-rows of a file; a row holds its configuration, its seed and the versions of the packages. All numbers are in percent where nothing else is
-said. `make reproduce` runs everything again, which takes hours; `make reproduce-quick` runs small settings in two minutes, to see that the
-code works.
+This page is generated from the files in `results/`: `python -m experiments page` writes it, and a
+test compares. Every number is a mean over rows of a file; a row holds its configuration, its seed
+and the versions of the packages. All numbers are in percent where nothing else is said. `make
+reproduce` runs everything again, which takes hours; `make reproduce-quick` runs small settings in
+two minutes, to see that the code works.
 """
 
 _AGAIN = f"""\
 ## Running it again
 
-`experiments.rerun(row)` computes a stored row again. On the same machine only times differ. On another processor libraries add in another
-order: measures of labels agree to {LABELS_AGREE:.0e}, measures of predictions to {PREDICTIONS_AGREE:g}, since a tree decides between splits of equal gain by
-the last bit. Tests hold reruns to both. Rows of the synthetic forests, of Proposition 2 and of the forest per class on complete rows of Adult
-are older than the code: their trees cut features into 128 or 256 bins, where scikit-learn's cut anywhere. Of twelve such rows that were
-computed again, disparities differ by up to 0.9 points on synthetic data and 0.05 on Adult, accuracies by up to 0.7 and 0.1. The data of COCO and dermatology are not part of the package: name their folder by `--data` or
-`R2B_DATA`; without it these experiments are left out, and their tests skip.
+`experiments.rerun(row)` computes a stored row again. On the same machine only times differ. On
+another processor libraries add in another order: measures of labels agree to {LABELS_AGREE:.0e},
+measures of predictions to {PREDICTIONS_AGREE:g}, since a tree decides between splits of equal gain
+by the last bit. Tests hold reruns to both. Rows of the synthetic forests, of Proposition 2 and of
+the forest per class on complete rows of Adult are older than the code: their trees cut features
+into 128 or 256 bins, where scikit-learn's cut anywhere. Of twelve such rows that were computed
+again, disparities differ by up to 0.9 points on synthetic data and 0.05 on Adult, accuracies by up
+to 0.7 and 0.1. The data of COCO and dermatology are not part of the package: name their folder by
+`--data` or `R2B_DATA`; without it these experiments are left out, and their tests skip.
 """
 
 _QUICK = """\
-A run of the small setting, to see that the code works. It is not compared with the paper: rows, trees, epochs or seeds are fewer than the
-paper's. Settings:
+A run of the small setting, to see that the code works. It is not compared with the paper: rows,
+trees, epochs or seeds are fewer than the paper's. Settings:
 """
 
 

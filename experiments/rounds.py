@@ -50,11 +50,13 @@ ROUNDS: Final = (0, 1, 10, 20, 50, 100)
 """The paper's; 0 is the data."""
 
 _WORDS: Final = """\
-Disparity of the training labels, in %, by the number of ADMM rounds, on the labels of the synthetic data (features do not matter), mean over
-seeds and rows per class. The paper shows curves only, and says of them that 50 to 100 rounds suffice, and that disparity converges to the
-smaller of epsilon and the disparity of the data: the last two columns are how far any run is from that, in points, after 50 and after 100
-rounds. At epsilon 0 disparity is at or near 0 after the first round, rises while entries of Z below 0 are clipped, and falls again: the rise
-comes from the last clip and division alone (see `convergence.md`)."""
+Disparity of the training labels, in %, by the number of ADMM rounds, on the labels of the synthetic
+data (features do not matter), mean over seeds and rows per class. The paper shows curves only, and
+says of them that 50 to 100 rounds suffice, and that disparity converges to the smaller of epsilon
+and the disparity of the data: the last two columns are how far any run is from that, in points,
+after 50 and after 100 rounds. At epsilon 0 disparity is at or near 0 after the first round, rises
+while entries of Z below 0 are clipped, and falls again: the rise comes from the last clip and
+division alone (see `convergence.md`)."""
 
 CLOSE: Final = 1e-3
 """How near to the smaller of epsilon and the disparity of the data counts as converged."""
@@ -100,7 +102,7 @@ def _account(rows: Sequence[Row]) -> str:
     near = {t: sum(off_by(row, t) <= CLOSE for row in rows) for t in (20, 50, 100)}
     return (
         f"Within {100 * CLOSE:g} points:"
-        f" {', '.join(f'{found} of {len(rows)} runs after {t} rounds' for t, found in near.items())}."
+        f" {', '.join(f'{n} of {len(rows)} runs after {t} rounds' for t, n in near.items())}."
     )
 
 

@@ -60,7 +60,8 @@ PER_CLASS: Final = (1_000, 2_000, 4_000)
 N_GROUPS: Final = 5
 TEST_ROWS: Final = 32_000
 ONLY_HIDDEN: Final = ("DPR", VISIBLE)
-"""Methods that are the same for learners that see the attribute: DPR takes it away; a group that is a feature is visible as it is."""
+"""Methods that are the same for learners that see the attribute: DPR takes it away; a group that is
+a feature is visible as it is."""
 
 
 def biased_groups(y: Codes, rng: np.random.Generator) -> Codes:
@@ -186,20 +187,25 @@ SEEN: Final = {
     "feature": "Learners that see the attribute as a feature",
 }
 _CHOICES: Final = """\
-A mixture of L Gaussians with means from N(0, I / d); the attribute says with chance 1/2 whether the class is 0, else it is one of five
-groups at random. The paper shows curves without numbers, so there is nothing to match cell by cell; what it says of them is checked
-below. It does not say how wide a class is: with covariance I / d, 64 classes overlap in 10 features and hardly in 100, as it reports;
-with covariance I they would overlap most in 100. It does not say whether learners see the attribute, so both are run; the DP remover
-takes it away and is the same in both. Labels by visible groups are the optimum by the groups as the features show them (predicted out of
-five folds by a quadratic discriminant analysis, chosen with an eye on the test rows of seed 0); where the attribute is a feature, they
-are those of R2B exact, and have no column. The paper tests on a quarter of the data; here
-the test set has 32,000 rows, even over classes, so that little of its disparity is chance. Both learners take classes, drawn from each
-row's distribution and spread evenly over rows of the same group and class (of labels by visible groups, which differ from row to row,
-drawn one by one).
+A mixture of L Gaussians with means from N(0, I / d); the attribute says with chance 1/2 whether the
+class is 0, else it is one of five groups at random. The paper shows curves without numbers, so
+there is nothing to match cell by cell; what it says of them is checked below. It does not say how
+wide a class is: with covariance I / d, 64 classes overlap in 10 features and hardly in 100, as it
+reports; with covariance I they would overlap most in 100. It does not say whether learners see the
+attribute, so both are run; the DP remover takes it away and is the same in both. Labels by visible
+groups are the optimum by the groups as the features show them (predicted out of five folds by a
+quadratic discriminant analysis, chosen with an eye on the test rows of seed 0); where the attribute
+is a feature, they are those of R2B exact, and have no column. The paper tests on a quarter of the
+data; here the test set has 32,000 rows, even over classes, so that little of its disparity is
+chance. Both learners take classes, drawn from each row's distribution and spread evenly over rows
+of the same group and class (of labels by visible groups, which differ from row to row, drawn one by
+one).
 
-The forest is one classification forest on drawn labels (Gini, square root of the features, depth 5, 100 trees; these results cut features
-into 128 bins): one forest per class, as on Adult, would be 64 forests per fit. HTO and R2B_0 are the same map on class labels, so their columns agree. A learner that does not see the attribute cannot undo
-what features say about the class, so disparity of its predictions stays above that of its training labels, which is 0 for R2B."""
+The forest is one classification forest on drawn labels (Gini, square root of the features, depth 5,
+100 trees; these results cut features into 128 bins): one forest per class, as on Adult, would be 64
+forests per fit. HTO and R2B_0 are the same map on class labels, so their columns agree. A learner
+that does not see the attribute cannot undo what features say about the class, so disparity of its
+predictions stays above that of its training labels, which is 0 for R2B."""
 
 Grid = dict[tuple[str, int, int, int], dict[str, list[Row]]]
 """Rows by learner, features, classes and rows per class, and by method."""

@@ -134,8 +134,8 @@ def against_paper(rows: list[Row]) -> str:
     return markdown(["p", "learner", "trained on", *(f"{head} (paper)" for head in HEADS)], body)
 
 
-MEASURED = """The figures on this page were measured in November 2026, before the solvers were rewritten;
-`make learners` repeats them."""
+MEASURED = """The figures on this page were measured in November 2026, before the solvers were
+rewritten; `make learners` repeats them."""
 
 
 def page(words: str, rows: list[Row]) -> str:

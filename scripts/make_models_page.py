@@ -54,15 +54,17 @@ ORDER = (
 
 HEAD = """# Fair models, measured
 
-What parity costs a model in accuracy, for decisions and for probabilities, on rows that no method has seen: ours beside other methods,
-and first where the others are better. Made by `scripts/make_models_page.py` from `benchmarks/results/models.json` and `geg.json`; do not
-edit it by hand. In all tables **bold** marks the best value, whoever has it: the least disparity, the most accuracy, the least time.
+What parity costs a model in accuracy, for decisions and for probabilities, on rows that no method
+has seen: ours beside other methods, and first where the others are better. Made by
+`scripts/make_models_page.py` from `benchmarks/results/models.json` and `geg.json`; do not edit it
+by hand. In all tables **bold** marks the best value, whoever has it: the least disparity, the most
+accuracy, the least time.
 """
 
 RUN = """## This run
 
-{splits} of at most {rows:,} rows of a table, two thirds of them to train on: {minutes:.0f} minutes of one processor.
-Versions: {versions}.
+{splits} of at most {rows:,} rows of a table, two thirds of them to train on: {minutes:.0f} minutes
+of one processor. Versions: {versions}.
 {left_out}
     make bench-models                                              # ten splits; MODELS='--splits 3 --rows 6000' for less
     python -m benchmarks.models --linearpost FOLDER                # beside LinearPost: the folder that holds its postprocess.py
@@ -91,28 +93,38 @@ HOW = """## What is compared
 
 ## How it was measured
 
-- **Disparity** is the largest difference between two true groups in the mean of any class, on the test rows. **By chance** is its mean when
-  the groups of the test rows are permuted, or of the lesions where rows belong to lesions. All figures are means over splits, in percent.
-- The table of diagnoses by age is here because it has three groups. Illness depends on age, so equal shares of diagnoses at all ages are
-  not a goal to recommend; compare within age instead, with control features.
-- **Accuracy** is that of decisions. **Drawn** is the chance that a class drawn from the probabilities is right.
-- **Seconds** are of the processor, of training and prediction. Fits that methods have in common are made once and charged to each. Those
-  of FairProjection contain a process of its own, in which TensorFlow is loaded.
-- **Learners** are small: logistic regression, LightGBM with 30 trees of 15 leaves, and with `--learners "random forest"` one of 20 trees
-  of depth 8. None has the attribute among its features.
-- LinearPost and FairProjection are handed the same scores and the same predictions of the group as ours, by the same learner, out of fold.
-- Adult has the 45,222 rows without a question mark. HAM10000 has 24 picture features; pictures of one lesion stay on one side of a split
-  and in one fold. Ages are under 45, 45 to 64, and 65 and over. COMPAS, students (Open University) and the Dutch census are those of
-  `benchmarks/small_groups.py`, their attributes crossed, without groups of fewer than 150 rows; the synthetic table is made there.
+- **Disparity** is the largest difference between two true groups in the mean of any class, on the
+  test rows. **By chance** is its mean when the groups of the test rows are permuted, or of the
+  lesions where rows belong to lesions. All figures are means over splits, in percent.
+- The table of diagnoses by age is here because it has three groups. Illness depends on age, so
+  equal shares of diagnoses at all ages are not a goal to recommend; compare within age instead,
+  with control features.
+- **Accuracy** is that of decisions. **Drawn** is the chance that a class drawn from the
+  probabilities is right.
+- **Seconds** are of the processor, of training and prediction. Fits that methods have in common are
+  made once and charged to each. Those of FairProjection contain a process of its own, in which
+  TensorFlow is loaded.
+- **Learners** are small: logistic regression, LightGBM with 30 trees of 15 leaves, and with
+  `--learners "random forest"` one of 20 trees of depth 8. None has the attribute among its
+  features.
+- LinearPost and FairProjection are handed the same scores and the same predictions of the group as
+  ours, by the same learner, out of fold.
+- Adult has the 45,222 rows without a question mark. HAM10000 has 24 picture features; pictures of
+  one lesion stay on one side of a split and in one fold. Ages are under 45, 45 to 64, and 65 and
+  over. COMPAS, students (Open University) and the Dutch census are those of
+  `benchmarks/small_groups.py`, their attributes crossed, without groups of fewer than 150 rows; the
+  synthetic table is made there.
 """
 
 OF_GEG = """## GEG's tables
 
-GEG (Generalized Exponentiated Gradient) makes models fair for one positive class and two groups. These are its seven public data sets, its
-ten folds, its learner (logistic regression as it comes) and its measures; the columns of GEG and DEMV are what its repository publishes.
-Ours is `ParityPostprocessor(attribute="given")` at epsilon 0 for that class; GEG has the attribute among its features. In percent: means
-over folds of accuracy and of the absolute differences between the two groups in the positive class, *disparity* in its share and
-*odds* in the mean of its true and false positive rates. *both* bounds all of them; there GEG accepts differences of 5.
+GEG (Generalized Exponentiated Gradient) makes models fair for one positive class and two groups.
+These are its seven public data sets, its ten folds, its learner (logistic regression as it comes)
+and its measures; the columns of GEG and DEMV are what its repository publishes. Ours is
+`ParityPostprocessor(attribute="given")` at epsilon 0 for that class; GEG has the attribute among
+its features. In percent: means over folds of accuracy and of the absolute differences between the
+two groups in the positive class, *disparity* in its share and *odds* in the mean of its true and
+false positive rates. *both* bounds all of them; there GEG accepts differences of 5.
 """
 
 

@@ -29,54 +29,64 @@ Row = dict[str, Any]
 
 HEAD = """# Small and many groups, measured
 
-How close to parity are fair models where groups are small or many, and are their warnings right? Measured in November 2026 on {n_tables}
-tables and {n_fits} fits of `ParityPostprocessor` as it comes, with 2,000 and 6,000 rows to train on and up to 10,000 new rows. Made by
-`scripts/make_small_groups_page.py` from `benchmarks/results/small_groups.json`; do not edit it by hand.
+How close to parity are fair models where groups are small or many, and are their warnings right?
+Measured in November 2026 on {n_tables} tables and {n_fits} fits of `ParityPostprocessor` as it
+comes, with 2,000 and 6,000 rows to train on and up to 10,000 new rows. Made by
+`scripts/make_small_groups_page.py` from `benchmarks/results/small_groups.json`; do not edit it by
+hand.
 
     R2B_DATA=FOLDER python -m benchmarks.small_groups --splits {splits}       # its first lines say where the tables come from
 
 """
-WHAT = """Learners are logistic regression and LightGBM (50 rounds). The plan was chosen on these and other tables: {chosen}. *Held out*
-are {held}: they had no part in the choice of the plan, but the fallbacks and the rule of the warning were settled with all tables in
-view. Attributes are compared one by one; those of {crossed} are crossed. Equalized odds are measured at epsilon 0, demographic parity at 0
-and .05."""
+WHAT = """Learners are logistic regression and LightGBM (50 rounds). The plan was chosen on these
+and other tables: {chosen}. *Held out* are {held}: they had no part in the choice of the plan, but
+the fallbacks and the rule of the warning were settled with all tables in view. Attributes are
+compared one by one; those of {crossed} are crossed. Equalized odds are measured at epsilon 0,
+demographic parity at 0 and .05."""
 
 PLANS = """## How closely small groups are followed
 
-Offsets are the difference between the means of true and of predicted groups. Chance moves them, with a standard deviation *sd* that depends
-on the rows of the group. `fit` takes *sd*² from the square of each offset, so that an offset smaller than its *sd* does not count. It lets
-each mean be off by *sd*/4 for each unit of its price, so that what is dear to correct is corrected less. Groups with many rows aim 2 *sd*
-below epsilon, because new rows add as much. Where the result is less accurate on unseen rows than the most frequent class, prices without
-offsets are tried, then bands that are wider by *sd* (*wide*), and then every row gets that class.
+Offsets are the difference between the means of true and of predicted groups. Chance moves them,
+with a standard deviation *sd* that depends on the rows of the group. `fit` takes *sd*² from the
+square of each offset, so that an offset smaller than its *sd* does not count. It lets each mean be
+off by *sd*/4 for each unit of its price, so that what is dear to correct is corrected less. Groups
+with many rows aim 2 *sd* below epsilon, because new rows add as much. Where the result is less
+accurate on unseen rows than the most frequent class, prices without offsets are tried, then bands
+that are wider by *sd* (*wide*), and then every row gets that class.
 
-Means over tables, learners and sizes at epsilon 0, demographic parity, in percent. *Disparity* is the largest difference between groups of
-at least 300 new rows. *Spread* is the root mean square distance of all groups from epsilon, less what chance explains. *No offsets* is the
-optimum of LinearPost for the same scores. The last row is what `fit` returns.
+Means over tables, learners and sizes at epsilon 0, demographic parity, in percent. *Disparity* is
+the largest difference between groups of at least 300 new rows. *Spread* is the root mean square
+distance of all groups from epsilon, less what chance explains. *No offsets* is the optimum of
+LinearPost for the same scores. The last row is what `fit` returns.
 """
 
 WARNINGS = """## What a warning can know
 
-Let a group and the others have the same mean on the rows of `fit`, which prices see to. Their means in the population then differ by
-chance, with the standard deviation *sd* of that difference on these rows. No rows are left to say in which direction or how much: a fit
-cannot know more of new rows than *sd*. `fit` therefore warns where *sd* is above .025 and twice epsilon, so that 3 of 5 normal draws are above epsilon,
-or where unseen rows show a disparity above epsilon by more than chance explains, and its report never says less than *sd*.
+Let a group and the others have the same mean on the rows of `fit`, which prices see to. Their means
+in the population then differ by chance, with the standard deviation *sd* of that difference on
+these rows. No rows are left to say in which direction or how much: a fit cannot know more of new
+rows than *sd*. `fit` therefore warns where *sd* is above .025 and twice epsilon, so that 3 of 5
+normal draws are above epsilon, or where unseen rows show a disparity above epsilon by more than
+chance explains, and its report never says less than *sd*.
 
-So warned, {seen} of the fits whose new rows are above epsilon by more than chance had a warning. Of these warnings, {wrong} named only
-groups that are within epsilon on new rows; but in {unsure} new rows could not tell the disparity from chance. Both numbers cannot be good
-at once: new rows showed more than chance in {base} fits at epsilon 0, and which of them is decided by the noise of the rows that the prices
-were found on.
+So warned, {seen} of the fits whose new rows are above epsilon by more than chance had a warning. Of
+these warnings, {wrong} named only groups that are within epsilon on new rows; but in {unsure} new
+rows could not tell the disparity from chance. Both numbers cannot be good at once: new rows showed
+more than chance in {base} fits at epsilon 0, and which of them is decided by the noise of the rows
+that the prices were found on.
 """
 
 LIMITS = """## What these figures cannot say
 
-- New rows have chance of their own. On one of a hundred fair models a report has an entry above its chance level, and no warning of `fit`
-  can foresee that.
-- The more new rows there are, the smaller are the disparities that they show. With 2,000 rows to train on, prices are off by chance, and
-  10,000 new rows show it.
-- `frontier_` is found and measured on halves of at most 4,000 rows, on which the largest disparity of all groups is mostly that of the
-  smallest one. Its `chance` says how much.
-- Probabilities in parity cannot be calibrated where groups differ: if the truth of two groups differs by d, equal means are d/2 off in
-  each. The calibration error of the most probable class shows it.
+- New rows have chance of their own. On one of a hundred fair models a report has an entry above its
+  chance level, and no warning of `fit` can foresee that.
+- The more new rows there are, the smaller are the disparities that they show. With 2,000 rows to
+  train on, prices are off by chance, and 10,000 new rows show it.
+- `frontier_` is found and measured on halves of at most 4,000 rows, on which the largest disparity
+  of all groups is mostly that of the smallest one. Its `chance` says how much.
+- Probabilities in parity cannot be calibrated where groups differ: if the truth of two groups
+  differs by d, equal means are d/2 off in each. The calibration error of the most probable class
+  shows it.
 """
 
 

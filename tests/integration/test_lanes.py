@@ -28,7 +28,8 @@ def work(seed):
 with one_blas_thread():
     assert set(threads()) == {1}
 before = threads()
-with one_blas_thread(entries=1_000):  # no BLAS starts threads for so few, and the limit is not worth setting
+# no BLAS starts threads for so few, and the limit is not worth setting
+with one_blas_thread(entries=1_000):
     assert threads() == before
 with one_blas_thread(entries=1_000_000):
     assert set(threads()) == {1}

@@ -307,7 +307,8 @@ def test_names_of_blanks_are_named_and_groups_below_their_family_are_short() -> 
 
 
 LISTS = """[...document.querySelectorAll('table:not(.heat)')].map(each => {
-  const rows = [...each.tBodies[0].rows], shown = rows.filter(row => getComputedStyle(row).display !== 'none');
+  const rows = [...each.tBodies[0].rows];
+  const shown = rows.filter(row => getComputedStyle(row).display !== 'none');
   return [rows.length, shown.length, getComputedStyle(each.caption, '::after').content];
 })"""
 

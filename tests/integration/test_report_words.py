@@ -90,7 +90,8 @@ PLACES = """(() => {
     return range.getBoundingClientRect();
   };
   const name = node.data.indexOf('\\u2068', node.data.indexOf(' by '));
-  return [place(name + 1, name + 4).right, place(at, at + 3).left, place(at, at + 3).right, place(at + 4, at + 8).left];
+  const number = place(at, at + 3), rows = place(at + 4, at + 8);
+  return [place(name + 1, name + 4).right, number.left, number.right, rows.left];
 })()"""
 
 

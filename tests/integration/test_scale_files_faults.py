@@ -112,7 +112,8 @@ def limited(source, target, label, most=20_000):
     try:
         if label == "p*":
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        fair = scan.debias(names, sensitive_features=scan.names[1 if label == "p*" else 2], epsilon=0.05)
+        sex = scan.names[1 if label == "p*" else 2]
+        fair = scan.debias(names, sensitive_features=sex, epsilon=0.05)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         fair.write(target, "soft")
     except R2BError as error:
