@@ -221,6 +221,23 @@ def test_a_promise_is_about_rows_that_were_held_back():
     assert not small.promise_.holds and "cannot support epsilon 0.01" in str(small.promise_)
 
 
+def test_scores_that_are_certain_meet_several_criteria():
+    # no row is split between classes, so that the rows have no curvature
+    class Certain:
+        classes_ = np.array(["no", "yes"])
+
+        def predict_proba(self, rows):
+            return np.eye(2)[(rows[:, 0] > 0).astype(int)]
+
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    criteria = ["demographic_parity", "equal_accuracy"]
+    asked = {"criterion": criteria, "epsilon": 0.9, "group_estimator": LogisticRegression()}
+    model = ParityPostprocessor(Certain(), prefit=True, **asked, **FAST)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(X, y, sensitive_features=SEX)
+    assert np.array_equal(model.predict(X), y)
+
+
 def test_a_model_of_fair_labels_alone_has_a_promise():
     asked = {"groups": "given", "decisions": "likeliest", "confidence": 0.9}
     model = ParityClassifier(LogisticRegression(), **asked, **FAST)

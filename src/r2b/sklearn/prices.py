@@ -303,9 +303,7 @@ class Dual:
             band.parts[thinned] / (band.root if band.parts.ndim == 3 else band.root[:, 0])
             for band in self.bands
         ]
-        if all(each.ndim == 2 for each in designs):  # one product instead of one for each pair
-            designs = [np.hstack(designs)]
-        found = np.block([[_block(pairs, a, b) for b in designs] for a in designs])
+        found = _quadratic(pairs, designs)
         diagonal = []
         for band, z in zip(self.bands, now.scaled, strict=True):
             nu = band.own(z) / band.root
@@ -316,17 +314,16 @@ class Dual:
         return found
 
 
-def _block(pairs: Floats, a: Floats, b: Floats) -> Floats:
-    """Return the curvature between the scaled prices of two bands, from their scaled parts."""
-    if a.ndim == b.ndim == 2:
-        n, (g, h), k = len(pairs), (a.shape[1], b.shape[1]), pairs.shape[1]
-        outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
-        found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
-        return found.transpose(0, 2, 1, 3).reshape(g * k, h * k)
+def _quadratic(pairs: Floats, designs: Sequence[Floats]) -> Floats:
+    """Return the curvature of all rows in the scaled prices of all bands, from scaled parts."""
     n, k = pairs.shape[:2]
+    if all(each.ndim == 2 for each in designs):  # groups and classes are apart
+        design = np.hstack(designs)
+        g = design.shape[1]
+        outer = (design[:, :, None] * design[:, None, :]).reshape(n, g * g)
+        found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, g, k, k)
+        return found.transpose(0, 2, 1, 3).reshape(g * k, g * k)
     # what each price takes from every class, of shape (n, n_prices, n_classes)
-    one, other = (
-        each if each.ndim == 3 else (each[:, :, None, None] * np.eye(k)).reshape(n, -1, k)
-        for each in (a, b)
-    )
-    return np.tensordot(one @ pairs, other, ((0, 2), (0, 2)))
+    every = [each if each.ndim == 3 else np.kron(each[:, :, None], np.eye(k)) for each in designs]
+    loads = np.hstack(every)
+    return np.tensordot(loads @ pairs, loads, ((0, 2), (0, 2)))
