@@ -24,7 +24,7 @@ from r2b._data.arrays import SAME, Array, Floats, divided, frozen, plain_value
 from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
-from r2b._data.numbers import refuse_other_number
+from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b._data.outcomes import OutcomeChoice
 from r2b._data.tags import read_tags
 from r2b._data.vocabulary import read_vocabulary
@@ -59,8 +59,7 @@ class Draws:
             value = getattr(self, name)
             least = 2 if name == "n_boot" and value else 0
             refuse_other_number(name, value, remedy, partial(le, least), Integral)
-        remedy = "Pass a number between 0 and 1, such as 0.95."
-        refuse_other_number("level", self.level, remedy, lambda value: 0 < value < 1)
+        refuse_no_probability("level", self.level, 0.95)
 
     def rng(self, family: str) -> np.random.Generator:
         """Return a family's own generator, so that its draws do not depend on other families."""

@@ -122,6 +122,12 @@ def refuse_other_number(
         raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
 
 
+def refuse_no_probability(name: str, value: object, usual: float) -> None:
+    """Raise where a parameter is not a number between 0 and 1; the error names a usual one."""
+    remedy = f"Pass a number between 0 and 1, such as {usual}."
+    refuse_other_number(name, value, remedy, lambda probability: 0 < probability < 1)
+
+
 def refuse_weightless_groups(
     cells: Cells, parts: Array, totals: Array, names: Sequence[Any] | Array
 ) -> None:

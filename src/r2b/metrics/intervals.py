@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.numbers import refuse_other_number
+from r2b._data.numbers import refuse_no_probability
 from r2b.metrics.binomial import difference_bounds, mean_bounds, variance_of_means
 from r2b.metrics.means import means_of, table_to_measure
 
@@ -44,11 +44,6 @@ class Interval:
         return iter((self.low, self.high))
 
 
-def _refuse_level(level: float) -> None:
-    remedy = "Pass a number between 0 and 1, such as 0.99."
-    refuse_other_number("level", level, remedy, lambda value: 0 < value < 1)
-
-
 def mean_interval(values: Array, weight: Array | None, level: float) -> Interval:
     """Return an interval for a weighted mean of values in [0, 1], for few rows as for many.
 
@@ -58,7 +53,7 @@ def mean_interval(values: Array, weight: Array | None, level: float) -> Interval
     >>> round(low, 2), round(high, 2)
     (0.45, 0.55)
     """
-    _refuse_level(level)
+    refuse_no_probability("level", level, 0.99)
     mean = np.array([np.average(values, weights=weight)])
     group = np.zeros(len(values), np.intp)
     variance, sizes = variance_of_means(group, values[:, None], mean[None], weight=weight)
@@ -93,7 +88,7 @@ def gap_interval(
     >>> round(low, 2), round(high, 2)
     (0.26, 0.52)
     """
-    _refuse_level(level)
+    refuse_no_probability("level", level, 0.99)
     variance, sizes = variance_of_means(codes, values, means, weight=weight)
     return Interval(*difference_bounds(means, variance, sizes, level=level), level)
 

@@ -23,7 +23,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import generator
-from r2b._data.numbers import refuse_other_number
+from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
@@ -233,8 +233,7 @@ def parity_promise(
     0 on 2,000 rows held back; betting on paired rows, 4 differences). It comes from ... These rows
     cannot support epsilon 0.01; about ... would.
     """
-    remedy = "Pass a number between 0 and 1, such as 0.95."
-    refuse_other_number("confidence", confidence, remedy, lambda value: 0 < value < 1)
+    refuse_no_probability("confidence", confidence, 0.95)
     if epsilon is not None:
         remedy = "Pass one number from 0 to 1, or leave it out."
         refuse_other_number("epsilon", epsilon, remedy, lambda value: 0 <= value <= 1)

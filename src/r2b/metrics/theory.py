@@ -18,7 +18,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.columns import Column, recognise, refuse_other_index
-from r2b._data.numbers import refuse_other_number
+from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.intervals import group_sizes
 from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
@@ -73,8 +73,7 @@ class GeneralizationBound:
             raise ParameterError(
                 f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes
             )
-        remedy = "Pass a number between 0 and 1, such as 0.05."
-        refuse_other_number("delta", self.delta, remedy, lambda value: 0 < value < 1)
+        refuse_no_probability("delta", self.delta, 0.05)
         remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
         refuse_other_number(
             "complexity", self.complexity, remedy, lambda value: 0 <= value < np.inf

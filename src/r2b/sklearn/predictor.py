@@ -25,7 +25,7 @@ from r2b._data.columns import (
     row_labels,
 )
 from r2b._data.compute import generator, seed_of
-from r2b._data.numbers import refuse_other_number
+from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
@@ -134,8 +134,7 @@ class FairPredictor(ReportsItself, ABC):
         Refuses a confidence that no promise can have, and rows that were not drawn one by one.
         """
         confidence, share = self.confidence, self.held_back
-        remedy = "Pass a number between 0 and 1, such as 0.95."
-        refuse_other_number("confidence", confidence, remedy, lambda value: 0 < value < 1)
+        refuse_no_probability("confidence", confidence, 0.95)
         uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
         if clusters is not None or uneven:
             other = "clusters" if clusters is not None else "a sample_weight that differs"
