@@ -227,3 +227,10 @@ def test_what_cannot_be_reported_is_refused(fair: r2b.FairLabels, tmp_path: Path
     other = r2b.scan(pytest.importorskip("pyarrow").table({"job": y, **who}))
     with pytest.raises(ParameterError, match="of other rows"):
         other.transform(fair, "job", sensitive_features=["sex", "race"]).report(**FEW)
+
+
+def test_a_report_is_made_again_from_its_facts_in_json(fair: r2b.FairLabels) -> None:
+    report = fair.report(form="round", date=False, **FEW)
+    again = r2b.report.Report(json.loads(report.to_json()))
+    assert again.facts == report.facts and repr(again) == repr(report)
+    assert again.to_markdown() == report.to_markdown() and again.to_html() == report.to_html()

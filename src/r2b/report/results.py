@@ -81,6 +81,10 @@ class Report(Saved):
 
     facts: Facts
 
+    def __post_init__(self) -> None:
+        # facts that were read from JSON are plain dictionaries
+        object.__setattr__(self, "facts", words.as_facts(self.facts))
+
     def __repr__(self) -> str:
         facts, made, model = self.facts, self.facts.made, self.facts.model
         found = "audited, nothing changed"
