@@ -85,7 +85,7 @@ class JsonStored(TextStored):
 
     def _objects(self, chunk: Chunk) -> list[dict[str, Any]]:
         found = []
-        for number, record in enumerate(chunk.records(), chunk.line):
+        for number, record in enumerate(chunk.records(), chunk.first + 1):
             text = record.decode().strip()
             if not text:
                 problem = f"Line {number} of {self.part.name} is blank."
