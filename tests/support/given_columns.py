@@ -58,11 +58,8 @@ class Given:
         )
         vocabulary = SimpleNamespace(values=np.array(values, dtype=object))
         schema = SimpleNamespace(classes=vocabulary, columns=(), vocabularies=())
-        self.decode = SimpleNamespace(roles=ColumnRoles((label,), False, ()), schema=schema)
-
-    def fields(self, kind_of: Any) -> list[Any]:
-        """Return the new columns as Arrow fields."""
-        return [pa.field(name, column.type) for name, column in self.new.items()]
+        self.roles = ColumnRoles((label,), False, ())
+        self.decode = SimpleNamespace(schema=schema)
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Return the new columns of a batch."""
