@@ -36,8 +36,7 @@ ACCURACY_ENTRIES = 400_000
 def ours(table: Table, epsilon: float, threads: int | None, seconds: float) -> dict[str, Any]:
     """``r2b.debias``, certificate included; ``solver_seconds`` leaves out reading and merging."""
     import r2b
-    from r2b._labels.debiasing import request_and_settings
-    from r2b._labels.task import open_job
+    from r2b._labels.task import task_of
 
     options: dict[str, Any] = {"epsilon": epsilon, "threads": threads}
 
@@ -58,12 +57,9 @@ def ours(table: Table, epsilon: float, threads: int | None, seconds: float) -> d
         **_scores_of(fair, table, epsilon),
     }
     del fair, proof
-    request, settings = request_and_settings(options)
-    job = open_job(
-        table.labels, sensitive_features=table.groups, request=request, settings=settings
-    )
+    task = task_of(table.labels, {"sensitive_features": table.groups, **options})
     least = fastest(whole, seconds=seconds)
-    alone = min(least, fastest(job.solve, seconds=seconds))
+    alone = min(least, fastest(task.solve, seconds=seconds))
     return {"seconds": least, "solver_seconds": alone, **found}
 
 

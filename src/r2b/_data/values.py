@@ -235,7 +235,7 @@ def stored_numbers(stored: Any, shape: tuple[int, ...]) -> Floats:
     """Read finite numbers of a shape from a file; others raise a ValueError."""
     numbers = np.array(stored, dtype=np.float64)
     if numbers.shape != shape or not np.isfinite(numbers).all():
-        raise ValueError(f"numbers of the shape {numbers.shape} should be finite, {shape}")
+        raise ValueError(f"{shape} finite numbers are expected, not {numbers.shape}")
     return numbers
 
 
