@@ -91,6 +91,14 @@ def test_unseen_values_name_types_and_not_the_same_spelling(fitted, new, types):
     assert (caught.value.facts["type"], caught.value.facts["known_type"]) == types
 
 
+@pytest.mark.parametrize(("kind", "new"), [(np.int32, 2**40), (np.float32, 0.1), (str, "longer")])
+def test_unseen_classes_and_groups_keep_their_values(kind, new):
+    y, groups = np.array([1, 2])[np.arange(N) % 2].astype(kind), (np.arange(N) // 20).astype(kind)
+    fair = r2b.debias(y, sensitive_features=groups)
+    rows = fair.transform([y[0], new], sensitive_features=[new, groups[0]], unseen="overall")
+    assert rows.shape == (2, 2) and np.allclose(rows.sum(axis=1), 1)
+
+
 def test_epsilon_by_name_names_types():
     with pytest.raises(
         ParameterError,

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import r2b
+from r2b.errors import ParameterError
 from r2b.metrics import (
     demographic_parity_difference,
     demographic_parity_difference_by_class,
@@ -25,6 +26,14 @@ def people(n=300, seed=0):
     table = (rng.random((n, 3)) < share[group]).astype(int)
     tags = pd.DataFrame(table, columns=["cat", "dog", "bus"], index=index)
     return tags, pd.Series(np.array(["x", "y", "z"])[group], index=index, name="group")
+
+
+def test_tags_without_names_go_by_number():
+    tags, group = people()
+    fair = r2b.debias(tags.to_numpy(), sensitive_features=group.to_numpy(), multilabel=True)
+    assert fair[1].certificate == fair.labels[1].certificate
+    with pytest.raises(ParameterError, match="tag is 3. Pass one of 0, 1, 2"):
+        fair[3]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -240,14 +240,15 @@ def stored_numbers(stored: Any, shape: tuple[int, ...]) -> Floats:
 
 
 def one_of(name: str, value: object, choice: Any) -> None:
-    """Refuse a value of a parameter that is not among the options: names, or a Literal of them.
+    """Refuse a value of a parameter that is not among the options: names or numbers, or a Literal.
 
     Examples
     --------
     >>> one_of("missing", "group", ("error", "group"))
     """
     options = get_args(choice) or choice
-    if not isinstance(value, str) or value not in options:
+    named = isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+    if not named or value not in options:
         several = f"Pass one of {', '.join(map(repr, options))}."
         remedy = several if options else "Leave it out: there is nothing to choose from."
         raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})

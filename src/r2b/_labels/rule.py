@@ -170,15 +170,16 @@ def widened(
 def _extended(known: Any, column: Any, called: str) -> Vocabulary:
     """Append the new values of a column to a vocabulary; refuse values of another type."""
     assert isinstance(known, Vocabulary) and isinstance(column, Column)
-    values = read_vocabulary(column, what=called, keep_missing=True)[1].values.tolist()
-    own = known.values.tolist()
-    types, new = {type_word(value) for value in own}, [each for each in values if each not in own]
-    if any(type_word(value) not in types for value in new):
+    arrived = read_vocabulary(column, what=called, keep_missing=True)[1].values
+    own, values = known.values.tolist(), arrived.tolist()
+    places = [place for place, value in enumerate(values) if value not in own]
+    types = {type_word(value) for value in own}
+    if any(type_word(values[place]) not in types for place in places):
         known.encode(column, what=called)  # raises UnseenError
-    kind = known.values.dtype.kind
-    both = as_objects(own + new) if kind == "O" else known.values
-    if kind != "O" and new:
-        both = np.append(known.values, np.array(new, kind))
+    if "O" in (known.values.dtype.kind, arrived.dtype.kind):
+        both = as_objects(own + [values[place] for place in places])
+    else:
+        both = np.append(known.values, arrived[places])
     return Vocabulary(both, has_missing=known.has_missing)
 
 

@@ -27,7 +27,14 @@ from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
-from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError, warn
+from r2b.errors import (
+    DataWarning,
+    InputError,
+    NotFairWarning,
+    ParameterError,
+    R2BError,
+    warn,
+)
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise
 from r2b.sklearn.evidence import ParityReport
@@ -387,7 +394,7 @@ def _trained(
     try:
         return train(clone(estimator), rows.X, training, "round", params, tags.matrix)
     except ValueError as error:
-        if isinstance(error, InputError):
+        if isinstance(error, R2BError):
             raise
         rare = plain_value(tags.names[int(tags.matrix.sum(axis=0).argmin())])
         problem = f"{type(estimator).__name__} could not be trained on these tags ({error})."
