@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import shlex
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -405,13 +403,3 @@ class DataWarning(MessageWithRemedy, UserWarning):
     Examples are a single group, groups of decimal numbers, placeholders, or values that differ
     only in blanks. ``facts["doubts"]`` holds each finding with column and values.
     """
-
-
-def warn(warning: Warning) -> None:
-    """Issue a warning at the line that called r2b."""
-    frame, level = sys._getframe(), 1
-    while (
-        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b"
-    ):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(warning, stacklevel=level)

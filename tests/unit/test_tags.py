@@ -32,7 +32,7 @@ def test_tags_without_names_go_by_number():
     tags, group = people()
     fair = r2b.debias(tags.to_numpy(), sensitive_features=group.to_numpy(), multilabel=True)
     assert fair[1].certificate == fair.labels[1].certificate
-    with pytest.raises(ParameterError, match="tag is 3. Pass one of 0, 1, 2"):
+    with pytest.raises(ParameterError, match="tag is 3"):
         fair[3]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -362,3 +364,13 @@ def written(name: object) -> str:
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     # The crossing of many attributes has room, a document that slipped into a cell does not.
     return text if len(text) <= 200 else f"{text[:99]}...{text[-98:]}"
+
+
+def warn(warning: Warning) -> None:
+    """Issue a warning at the line that called r2b."""
+    frame, level = sys._getframe(), 1
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b"
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)

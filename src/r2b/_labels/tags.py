@@ -24,14 +24,14 @@ from r2b._data.compute import seed_of
 from r2b._data.dataset import read
 from r2b._data.frames import Backend, frame_of
 from r2b._data.tags import Tags, read_tags
-from r2b._data.values import listed, written
+from r2b._data.values import listed, warn, written
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import FairLabels
 from r2b._labels.task import Task
 from r2b._plot import Measure, measures, percent
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Status
-from r2b.errors import DataWarning, ParameterError, UnseenError, warn
+from r2b.errors import DataWarning, ParameterError, UnseenError
 
 if TYPE_CHECKING:
     from r2b.report.tables import TableReport

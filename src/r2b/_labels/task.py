@@ -17,6 +17,7 @@ from r2b._data.by_class import read_costs
 from r2b._data.cells import Layout
 from r2b._data.compute import one_blas_thread, workers
 from r2b._data.merge import Extent, Rows, merge
+from r2b._data.values import warn
 from r2b._labels.debiasing import Settings, request_and_settings
 from r2b._labels.labels import FairLabels
 from r2b._labels.rows import MemoryRows
@@ -26,7 +27,7 @@ from r2b._solve.oracle import Oracle, group_means, oracle_of
 from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
-from r2b.errors import InputError, NotSolvedWarning, ParameterError, warn
+from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from r2b._data.attributes import CONTINUOUS
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.merge import merge
 from r2b._data.numbers import refuse_other_number
-from r2b._data.values import listed
+from r2b._data.values import listed, warn
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import by_row, refuse_scores, warn_unsolved
 from r2b._solve.certificate import PROVEN
@@ -33,7 +33,7 @@ from r2b._weights.interior import LARGEST, interior_prices
 from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
 from r2b._weights.result import RowWeights, WeightRule, certify
 from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
-from r2b.errors import DataWarning, InfeasibleError, ParameterError, warn
+from r2b.errors import DataWarning, InfeasibleError, ParameterError
 
 Representation = Literal["equal"] | Mapping[Any, Any]
 

@@ -16,6 +16,7 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import refuse_beyond_memory, release_memory
 from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, class_weights, joint_codes
+from r2b._data.values import warn
 from r2b._labels import FairLabels
 from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._labels.forms import refuse_large_round
@@ -36,7 +37,6 @@ from r2b.errors import (
     ParameterError,
     RowsUnavailableError,
     UnseenError,
-    warn,
 )
 
 _SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each

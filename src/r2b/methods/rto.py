@@ -19,7 +19,8 @@ from r2b._data.arrays import Array, Floats, divided
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
-from r2b.errors import NotSolvedWarning, ProbabilityError, warn
+from r2b._data.values import warn
+from r2b.errors import NotSolvedWarning, ProbabilityError
 from r2b.methods.base import (
     LabelMethod,
     Shown,

@@ -24,7 +24,7 @@ from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats, Whole, plain_value
 from r2b._data.compute import generator
 from r2b._data.tags import Tags, read_tags
-from r2b._data.values import listed
+from r2b._data.values import listed, warn
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
 from r2b.errors import (
@@ -33,7 +33,6 @@ from r2b.errors import (
     NotFairWarning,
     ParameterError,
     R2BError,
-    warn,
 )
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise

@@ -26,10 +26,11 @@ from r2b._data.columns import (
 )
 from r2b._data.compute import generator, seed_of
 from r2b._data.numbers import refuse_no_probability, refuse_other_number
+from r2b._data.values import warn
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
-from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError, warn
+from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise, parity_promise
 from r2b.sklearn.evidence import ParityReport, report_of, trace_frontier

@@ -16,8 +16,8 @@ from r2b._constraints.families.fitted import Families, Moments
 from r2b._data.arrays import plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.cells import Cells
-from r2b._data.values import written
-from r2b.errors import DataWarning, warn
+from r2b._data.values import warn, written
+from r2b.errors import DataWarning
 
 FEWEST = 10
 """Rows below which a group is doubtful: its means move by a tenth and more with every row."""
