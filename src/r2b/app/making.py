@@ -78,7 +78,7 @@ def _numbers_in(table: FileSource, names: Sequence[str]) -> dict[str, Any]:
 
 
 def labelled(table: FileSource, choice: Choice, fair: FairLabels) -> Made:
-    """Give the rows of the table to labels that were solved for its columns."""
+    """Attach the rows of the table to labels that were solved for its columns."""
     assert fair.rows is not None
     roles = roles_of(table, choice.label, **choice.columns())
     rows = TableRows(table, roles, fair.schema, fair.rows.counts, n_rows=fair.rows.n_rows)
