@@ -18,6 +18,7 @@ from r2b._data.arrays import (
     Array,
     as_objects,
     compact_integers,
+    few_texts,
     first_and_count,
     first_rows,
     frozen,
@@ -406,9 +407,12 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         codes, present = compact_integers(array.view(f"{array.dtype.str[0]}i{array.itemsize}"))
         return codes, present.view(array.dtype)
     if kind in "US":
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        if (few := few_texts(native)) is not None:
+            values, rank = np.unique(few[1], return_inverse=True)
+            return rank.astype(smallest_unsigned(len(values)))[few[0]], values
         import pyarrow  # here, because reading numbers does not need it
 
-        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
         arrow_type = pyarrow.large_string() if kind == "U" else pyarrow.large_binary()
         codes, values = _of_arrow(pyarrow.array(native, type=arrow_type), what)
         return codes, values.astype(array.dtype)

@@ -350,10 +350,11 @@ class _Builder:
         each_offsets = zip(built, self.offsets(built), strict=True)
         members = side_by_side([replace(each.member, offsets=own) for each, own in each_offsets])
         designs = [each.design for each in built if each.design is not None]
-        design, names = None, self.cells.names
-        if designs:  # else groups are the cells
+        if designs:
             design = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=1)
             names = frozen(np.array([name for each in built for name in each.names]))
+        else:  # groups are the cells
+            design, names = None, self.cells.names
         counted = np.any([each.counting.counted(self.cells) for each in built], axis=0)
         share = np.concatenate([each.share for each in built])
         families = Families(
