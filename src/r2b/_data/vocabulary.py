@@ -410,7 +410,8 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
         if (few := few_texts(native)) is not None:
             values, rank = np.unique(few[1], return_inverse=True)
-            return rank.astype(smallest_unsigned(len(values)))[few[0]], values
+            codes = rank.astype(smallest_unsigned(len(values)))[few[0]]
+            return codes, values.astype(array.dtype, copy=False)
         import pyarrow  # here, because reading numbers does not need it
 
         arrow_type = pyarrow.large_string() if kind == "U" else pyarrow.large_binary()
