@@ -80,13 +80,10 @@ class Mixtures:
         """How each is written in a name."""
         return np.array([f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
 
-    @cached_property
-    def _places(self) -> dict[bytes, int]:
-        return {row.tobytes(): code for code, row in enumerate(self.matrix)}
-
     def recode(self, codes: Array, new: Mixtures, *, what: str) -> Array:
         """Return the codes of rows that were read with mixtures of their own."""
-        places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
+        known = {row.tobytes(): code for code, row in enumerate(self.matrix)}
+        places = np.array([known.get(row.tobytes(), -1) for row in new.matrix])
         if (places < 0).any():
             row, count = first_and_count(places[codes] < 0)
             value, row = new.matrix[codes[row]].tolist(), row_number(row)

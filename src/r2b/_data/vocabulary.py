@@ -99,7 +99,7 @@ class Vocabulary:
         """The code of rows without a value, None where they are refused."""
         return len(self.values) if self.has_missing else None
 
-    @cached_property
+    @property
     def _places(self) -> dict[object, int]:
         return {key_of(value): code for code, value in enumerate(self.values)}
 
@@ -125,7 +125,8 @@ class Vocabulary:
 
     def recode(self, codes: Array, new: Vocabulary, *, what: str) -> Array:
         """Return the codes of rows that were read with a vocabulary of their own."""
-        known = [self._places.get(key_of(value), -1) for value in new.values]
+        places_of = self._places
+        known = [places_of.get(key_of(value), -1) for value in new.values]
         places = np.array(known + [len(self)] * new.has_missing)
         if -1 in known:
             row, count = first_and_count((places < 0)[codes])
