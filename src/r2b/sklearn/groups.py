@@ -118,8 +118,6 @@ class TrueGroups:
     weight : ndarray of shape (n,) or None
     cell_share : ndarray of shape (n_cells,)
         The weight of each cell in the rows that were fitted, as a share of all.
-    absent : tuple of str
-        Groups without any row of a true class, which its comparison does without.
     judged_together : int
         Of how many tags the rows are judged, each by these comparisons.
     outcomes : Outcomes or None
@@ -134,7 +132,6 @@ class TrueGroups:
     comparisons: tuple[Comparison, ...]
     weight: Floats | None
     cell_share: Floats
-    absent: tuple[str, ...] = ()
     judged_together: int = 1
     outcomes: Outcomes | None = None
 
@@ -343,7 +340,7 @@ def true_groups(
             found += split if by_class else [each]
     if absent and request.absent == "error":
         problem = f"The group {absent[0]!r} has no row to compare."
-        remedy = "Pass `absent='report'` to leave such groups out and list them."
+        remedy = "Pass `absent='report'` to leave such groups out."
         raise InputError(problem, remedy=remedy, group=absent[0])
     if not found:
         problem = f"No true class has rows of two groups to compare by {', '.join(criteria)}."
@@ -358,7 +355,6 @@ def true_groups(
         tuple(found),
         dataset.weight,
         cell_weight / cell_weight.sum(),
-        tuple(absent),
         outcomes=outcomes,
     )
     return groups, dataset
