@@ -193,3 +193,17 @@ def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(seed):
     assert np.abs(means - high)[lowered].max(initial=0.0) < 1e-11
     assert np.maximum(low - means, means - high)[within].max(initial=0.0) < 1e-11
     assert not worth[:, ~bounded].any()
+    guessed, _ = classes_compiled.balanced(level, weight, share, lam, epsilon, at)
+    assert guessed == pytest.approx(worth, abs=1e-9 * max(1.0, np.abs(worth).max()))
+
+
+@pytest.mark.parametrize(
+    ("at", "new", "jump"), [(0.1, 0.9, 0.2), (0.25, 0.9, 0.3), (0.55, 0.1, 0.5), (0.35, 0.45, None)]
+)
+def test_a_step_to_another_level_ends_just_beyond_the_first_jump(at, new, jump):
+    """Jumps at .2 and .3, and at .5 and .6; a cell that receives something has none."""
+    own, facts, narrow = np.array([0.3, 0.6, 0.4]), np.zeros((3, 3)), 1e-6
+    facts[2] = 0.1
+    found = classes_compiled._up_to_jump(at, new, narrow, 0.1, 1.0, own, facts)
+    beyond = 0.0 if jump is None else np.sign(new - at) * (found - jump)
+    assert found == new if jump is None else 0.0 < beyond < narrow

@@ -99,28 +99,39 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     >>> codes, present
     (array([1, 0, 1], dtype=uint8), array([-2,  7], dtype=int8))
     """
-    parts = parts_of(len(values), BLOCK_ROWS)
-    ends = list(in_order(lambda rows: (values[rows].min(), values[rows].max()), parts))
-    low, high = int(min(end[0] for end in ends)), int(max(end[1] for end in ends))
+    found = None
+    for some in (values[:BLOCK_ROWS], values):  # one block of most columns shows both ends
+        low, high = int(some.min()), int(some.max())
+        # A table of all values between the ends is faster than sorting while it is not much longer
+        # than the values. Differences of larger numbers leave 64 bits.
+        if high - low >= max(BLOCK_ROWS, 4 * len(values)) or max(-low, high) >= 1 << 62:
+            present, codes = np.unique(values, return_inverse=True)
+            return codes.astype(smallest_unsigned(len(present)), copy=False), present
+        found = _shifted(values, low, high)
+        if found is not None:
+            break
+    assert found is not None  # no value lies beyond the ends of all
+    codes, occurs = found
+    places = np.flatnonzero(occurs)
+    if len(places) < len(occurs):
+        codes = (np.cumsum(occurs) - 1).clip(min=0).astype(smallest_unsigned(len(places)))[codes]
+    return codes, (places + low).astype(values.dtype)
+
+
+def _shifted(values: Array, low: int, high: int) -> tuple[Array, Array] | None:
+    """Return ``values - low``, and which of these occur; None where a value is beyond the ends."""
     span = high - low + 1
-    # A table of all values between the ends is faster than sorting while it is not much longer
-    # than the values. Differences of larger numbers leave 64 bits.
-    if span > max(BLOCK_ROWS, 4 * len(values)) or max(-low, high) >= 1 << 62:
-        present, codes = np.unique(values, return_inverse=True)
-        return codes.astype(smallest_unsigned(len(present)), copy=False), present
     codes, occurs = np.empty(len(values), smallest_unsigned(span)), np.zeros(span, dtype=bool)
-
-    def encode(rows: slice) -> None:
-        # Differences wrap in a narrow dtype, and are right again in the unsigned one.
-        np.subtract(values[rows], low, out=codes[rows], casting="unsafe")
+    offset = codes.dtype.type(low % (1 << (8 * codes.itemsize)))
+    for rows in parts_of(len(values), BLOCK_ROWS):  # checked and written while it is in cache
+        block, out = values[rows], codes[rows]
+        if block.min() < low or block.max() > high:
+            return None
+        np.copyto(out, block, casting="unsafe")
+        out -= offset  # unsigned numbers wrap: right again whatever the cast did
         if span > BLOCK_ROWS or not occurs.all():  # one block of most columns has all values
-            occurs[codes[rows]] = True
-
-    list(in_order(encode, parts))
-    found = np.flatnonzero(occurs)
-    if len(found) < span:
-        codes = (np.cumsum(occurs) - 1).clip(min=0).astype(smallest_unsigned(len(found)))[codes]
-    return codes, (found + low).astype(values.dtype)
+            occurs[out] = True
+    return codes, occurs
 
 
 def count_codes(

@@ -195,6 +195,10 @@ def _merge_classes(dataset: Dataset) -> Rows:
     n_classes, n_pairs = dataset.n_classes, dataset.n_cells * dataset.n_classes
     if n_pairs > 2 * dataset.n_rows and not dataset.cells.is_categorical:
         # a table of all pairs would be longer than the rows
+        alone = dataset.n_cells == dataset.n_rows
+        if alone and dataset.weight is None and dataset.repeats is None:
+            cells, classes = dataset.cells.codes, dataset.labels.array.astype(np.intp)
+            return Rows(None, cells, None, dataset.n_cells, dataset, classes=classes)
         pairs, place = np.unique(joint_codes(dataset), return_inverse=True)
         weights = (
             np.bincount(place, dataset.repeats).astype(np.float64)

@@ -173,7 +173,7 @@ class ClassOracle(Oracle):
         rows = self.rows
         assert rows is not None and rows.classes is not None
         table = np.zeros(self._shape)
-        table[rows.cells, rows.classes] = rows.weight
+        table[rows.cells, rows.classes] = 1.0 if rows.weight is None else rows.weight
         return table / self._divisor
 
     @cached_property

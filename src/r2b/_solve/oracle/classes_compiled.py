@@ -248,55 +248,37 @@ def supports(worth: Array, order: Array, level: Array, lam: float) -> tuple[Arra
 
 
 @compiled
-def _at(worth: float, kinks: Array, amount: Array, slope: Array) -> float:
-    low, high = 0, kinks.size
-    while low < high:
-        middle = (low + high) // 2
-        if kinks[middle] < worth:
-            low = middle + 1
-        else:
-            high = middle
-    value: float = amount[low - 1] + (worth - kinks[low - 1]) * slope[low] if low > 0 else 0.0
-    return value
-
-
-@compiled
-def _inverse(
-    wanted: float, extra: float, kinks: Array, amount: Array, slope: Array
-) -> tuple[float, float]:
+def _inverse(wanted: float, extra: float, curves: Array, cell: int) -> tuple[float, float]:
     """Return the worth v at which the amount received and ``extra * v`` add up to ``wanted``.
 
     The lowest one where nothing is added; and how fast it grows with ``wanted``.
     """
-    low, high = 0, kinks.size
+    low, high = 0, curves.shape[2] - 1
     while low < high:
         middle = (low + high) // 2
-        if amount[middle] + extra * kinks[middle] < wanted:
+        if curves[cell, 1, middle] + extra * curves[cell, 0, middle] < wanted:
             low = middle + 1
         else:
             high = middle
-    bend = slope[low] + extra
-    worth: float = kinks[0]
-    if low > 0:
-        worth = (wanted - amount[low - 1] + kinks[low - 1] * slope[low]) / bend
-        if extra == 0.0:
-            worth = kinks[low - 1] + (wanted - amount[low - 1]) / bend
-    elif extra > 0.0:
-        worth = wanted / extra
-    return worth, 1.0 / bend if low > 0 or extra > 0.0 else 0.0
+    bend = curves[cell, 2, low] + extra
+    if low == 0:
+        return (wanted / extra, 1.0 / bend) if extra > 0.0 else (curves[cell, 0, 0], 0.0)
+    kink, more = curves[cell, 0, low - 1], wanted - curves[cell, 1, low - 1]
+    if extra == 0.0:
+        return kink + more / bend, 1.0 / bend
+    return (more + kink * curves[cell, 2, low]) / bend, 1.0 / bend
 
 
 @compiled
 def _answer(
-    wanted: float, own: float, most: float, level: float, facts: Array, cell: int, tables: Any
+    wanted: float, own: float, most: float, level: float, facts: Array, cell: int, curves: Array
 ) -> tuple[float, float]:
-    kinks, amount, slope = tables
-    if own > 0.0 and facts[0, cell] + most * own <= wanted:
-        return _inverse(max(wanted - most * own, 0.0), 0.0, kinks[cell], amount[cell], slope[cell])
-    if own <= 0.0 or facts[1, cell] >= wanted:
-        worth, rate = _inverse(wanted, 0.0, kinks[cell], amount[cell], slope[cell])
+    if own > 0.0 and facts[cell, 0] + most * own <= wanted:
+        return _inverse(max(wanted - most * own, 0.0), 0.0, curves, cell)
+    if own <= 0.0 or facts[cell, 1] >= wanted:
+        worth, rate = _inverse(wanted, 0.0, curves, cell)
         return min(worth, level - 1.0) if wanted <= 0.0 and own > 0.0 else worth, rate
-    return _inverse(wanted - own * (1.0 - level), own, kinks[cell], amount[cell], slope[cell])
+    return _inverse(wanted - own * (1.0 - level), own, curves, cell)
 
 
 @compiled
@@ -306,7 +288,7 @@ def _worth_at(
     most: float,
     own: Array,
     level: Array,
-    tables: Any,
+    curves: Array,
     facts: Array,
     share: Array,
     worth: Array,
@@ -318,11 +300,11 @@ def _worth_at(
     """
     excess, size, rise = 0.0, 0.0, 0.0
     for cell in range(len(share)):
-        found = facts[2, cell]
+        found = facts[cell, 2]
         wanted = at if at > found else at + width
         worth[cell] = 0.0
         if at > found or wanted < found:
-            worth[cell], rate = _answer(wanted, own[cell], most, level[cell], facts, cell, tables)
+            worth[cell], rate = _answer(wanted, own[cell], most, level[cell], facts, cell, curves)
             excess += share[cell] * worth[cell]
             size += share[cell] * abs(worth[cell])
             rise += share[cell] * rate
@@ -330,32 +312,65 @@ def _worth_at(
 
 
 @compiled
+def _before(worth: float, start: int, curves: Array, cell: int) -> int:
+    """Return how many thresholds of a cell lie below a worth; so many are known to."""
+    n = start
+    while n < curves.shape[2] - 1 and curves[cell, 0, n] < worth:
+        n += 1
+    return n
+
+
+@compiled
+def _at(worth: float, n: int, curves: Array, cell: int) -> float:
+    """Return what is received at a worth that n thresholds lie below."""
+    if n == 0:
+        return 0.0
+    value: float = curves[cell, 1, n - 1] + (worth - curves[cell, 0, n - 1]) * curves[cell, 2, n]
+    return value
+
+
+@compiled
 def _receive(
-    level: Array, order: Array, weight: Array, kinks: Array, amount: Array, slope: Array
+    level: Array, order: Array, weight: Array, most: float, curves: Array, facts: Array
 ) -> None:
     n_cells, n_classes = level.shape
     for cell in range(n_cells):
-        slope[cell, 0] = 0.0
+        reached, total = 0.0, 0.0
         for i in range(n_classes):
             j = order[cell, i]
-            kinks[cell, i] = level[cell, j]
-            slope[cell, i + 1] = slope[cell, i] + weight[cell, j]
-            amount[cell, i] = (
-                amount[cell, i - 1] + slope[cell, i] * (kinks[cell, i] - kinks[cell, i - 1])
-                if i > 0
-                else 0.0
-            )
+            curves[cell, 0, i], curves[cell, 2, i] = level[cell, j], total
+            if i > 0:
+                reached += total * (curves[cell, 0, i] - curves[cell, 0, i - 1])
+            curves[cell, 1, i] = reached
+            total += weight[cell, j]
+        curves[cell, 2, n_classes] = total
+        free = _at(0.0, _before(0.0, 0, curves, cell), curves, cell)
+        whole, none = 0, 0
+        for i in range(n_classes):
+            j, t = order[cell, i], curves[cell, 0, i]
+            whole = _before(t - 1.0 + most, whole, curves, cell)
+            none = _before(t - 1.0, none, curves, cell)
+            facts[cell, 0, j] = _at(t - 1.0 + most, whole, curves, cell)
+            facts[cell, 1, j] = _at(t - 1.0, none, curves, cell)
+            facts[cell, 2, j] = free + weight[cell, j] * min(max(1.0 - t, 0.0), most)
 
 
-def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Return the sorted thresholds of each cell, what it gives there, and the slopes between."""
-    kinks, amount, slope = (
-        np.empty(level.shape),
-        np.empty(level.shape),
-        np.empty((len(level), level.shape[1] + 1)),
-    )
-    over_cells(_receive, level, ordered(-level), weight, kinks, amount, slope)
-    return kinks, amount, slope
+def received(level: Array, weight: Array, most: float) -> tuple[Array, Array]:
+    """Return what the classes of each cell receive as their worth grows.
+
+    Returns
+    -------
+    curves : ndarray of shape (n_cells, 3, n_classes + 1)
+        The sorted thresholds of each cell, what is received there, and the slopes before them. In
+        one array: passed one by one, arrays cost compiled code more than the work on them.
+    facts : ndarray of shape (n_cells, 3, n_classes)
+        What each class receives from others where its own row keeps ``most`` and where that keeps
+        nothing, and its mean without a price.
+    """
+    n_cells, n_classes = level.shape
+    curves, facts = np.empty((n_cells, 3, n_classes + 1)), np.empty((n_cells, 3, n_classes))
+    over_cells(_receive, level, ordered(-level), weight, most, curves, facts)
+    return curves, facts
 
 
 @compiled
@@ -376,7 +391,7 @@ def _beside_jump(
     middle = 0.5 * (low + high)
     found, distance = middle, np.inf
     for cell in range(own.size):
-        if facts[0, cell] > 0.0:
+        if facts[cell, 0] > 0.0:
             continue
         for side in range(4):
             at = most * own[cell] - (side // 2) * width + (side % 2 - 0.5) * 0.9 * narrow
@@ -386,43 +401,59 @@ def _beside_jump(
 
 
 @compiled
+def _up_to_jump(
+    at: float,
+    new: float,
+    narrow: float,
+    width: float,
+    most: float,
+    own: Array,
+    facts: Array,
+) -> float:
+    """Return the new level, or the far side of the first jump on the way there."""
+    way = 1.0 if new > at else -1.0
+    for cell in range(own.size):
+        if facts[cell, 0] > 0.0:
+            continue
+        for side in range(2):
+            beyond = most * own[cell] - side * width + way * 0.45 * narrow
+            if (beyond - at) * way > 0.0 and (new - beyond) * way > 0.0:
+                new = beyond
+    return new
+
+
+@compiled
 def _balance_class(
     at: float,
     width: float,
     most: float,
     own: Array,
     level: Array,
-    tables: Any,
+    curves: Array,
     share: Array,
     facts: Array,
     worth: Array,
 ) -> float:
     """Find the worth of one class in each cell, from a guess of its level; return the level."""
-    kinks, amount, slope = tables
-    low, high = np.inf, -np.inf
-    for cell in range(len(share)):
-        t = level[cell]
-        facts[0, cell] = _at(t - 1.0 + most, kinks[cell], amount[cell], slope[cell])
-        facts[1, cell] = _at(t - 1.0, kinks[cell], amount[cell], slope[cell])
-        facts[2, cell] = _at(0.0, kinks[cell], amount[cell], slope[cell]) + own[cell] * min(
-            max(1.0 - t, 0.0), most
-        )
-        low, high = min(low, facts[2, cell] - width), max(high, facts[2, cell])
+    low, high = (facts[:, 2] - width).min(), facts[:, 2].max()
     top, last, slow = high, np.inf, 0
     at = at if at > low and at < high else 0.5 * (low + high)
+    below, above = np.empty(len(share)), np.empty(len(share))  # the worth at low, and at high
+    short, over = np.nan, np.nan
     for _ in range(100):  # by then the levels are as close as can be
-        excess, size, rise = _worth_at(at, width, most, own, level, tables, facts, share, worth)
+        excess, size, rise = _worth_at(at, width, most, own, level, curves, facts, share, worth)
         if abs(excess) <= ROUNDING * size:
             return at
         if excess > 0.0:
-            high = at
+            high, over, above[:] = at, excess, worth
         else:
-            low = at
-        # Between two kinks the balance is a straight line; across jumps its slope tells little.
+            low, short, below[:] = at, excess, worth
+        # Between two kinks the balance is a straight line; a jump ends it.
         slow = 0 if abs(excess) <= 0.5 * last else slow + 1
-        new = at - excess / rise if rise > 0.0 and slow < 2 else np.nan
+        new = at - excess / rise if rise > 0.0 else -excess * np.inf
+        new = _up_to_jump(at, new, ROUNDING * top, width, most, own, facts)
         last = abs(excess)
-        if not (new > low and new < high):
+        if slow >= 2 or not (new > low and new < high):
             slow = 0
             new = _beside_jump(low, high, ROUNDING * top, width, most, own, facts)
         if not (new > low and new < high and high - low > ROUNDING * top):
@@ -430,12 +461,12 @@ def _balance_class(
         at = new
     # A mean that no row gives to or takes from stays over a stretch of prices, and the balance
     # jumps there: it is met between the two ends of the stretch.
-    first = np.empty(len(share))
-    short = _worth_at(low, width, most, own, level, tables, facts, share, first)[0]
-    over = _worth_at(high, width, most, own, level, tables, facts, share, worth)[0]
+    if np.isnan(short):
+        short = _worth_at(low, width, most, own, level, curves, facts, share, below)[0]
+    if np.isnan(over):
+        over = _worth_at(high, width, most, own, level, curves, facts, share, above)[0]
     part = min(max(-short / (over - short), 0.0), 1.0) if over > short else 0.5
-    for cell in range(len(share)):
-        worth[cell] = first[cell] + part * (worth[cell] - first[cell])
+    worth[:] = below + part * (above - below)
     return at
 
 
@@ -447,12 +478,11 @@ def _balance(
     share: Array,
     lam: float,
     epsilon: Array,
-    tables: Any,
+    curves: Array,
+    facts: Array,
     levels: Array,
     worth: Array,
 ) -> None:
-    # received where the own row keeps all and where it keeps nothing, and the mean without a price
-    facts = np.empty((3, len(level)))
     mine = np.empty(len(level))
     for k in range(some[0], some[1]):
         if np.isfinite(epsilon[k]):
@@ -463,9 +493,9 @@ def _balance(
                 min(lam, 1.0),
                 own,
                 t,
-                tables,
+                curves,
                 share,
-                facts,
+                facts[:, :, k].copy(),
                 mine,
             )
             worth[:, k] = mine
@@ -490,7 +520,7 @@ def balanced(
         Levels of the classes that may be near, NaN where nothing is known; those found come second.
     """
     worth, levels = np.zeros(level.shape), np.array(guess, np.float64)
-    tables = received(level, weight)
+    curves, facts = received(level, weight, min(lam, 1.0))
 
     def work(some: slice) -> None:
         _balance(
@@ -500,11 +530,12 @@ def balanced(
             share,
             lam,
             epsilon,
-            tables,
+            curves,
+            facts,
             levels,
             worth,
         )
 
     # A search for a level reads each entry several times.
-    spread_out(work, len(levels), 8 * level.size)
+    spread_out(work, len(levels), 2 * level.size)
     return worth, levels
