@@ -207,3 +207,23 @@ def test_a_step_to_another_level_ends_just_beyond_the_first_jump(at, new, jump):
     found = classes_compiled._up_to_jump(at, new, narrow, 0.1, 1.0, own, facts)
     beyond = 0.0 if jump is None else np.sign(new - at) * (found - jump)
     assert found == new if jump is None else 0.0 < beyond < narrow
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.3, 1.0, 4.0])
+def test_the_level_of_a_class_is_found_in_few_evaluations(lam, monkeypatch):
+    for name, function in vars(classes_compiled).copy().items():
+        if hasattr(function, "py_func"):
+            monkeypatch.setattr(classes_compiled, name, function.py_func)
+    evaluated, worth_at = [], classes_compiled._worth_at
+    monkeypatch.setattr(
+        classes_compiled, "_worth_at", lambda *given: evaluated.append(1) or worth_at(*given)
+    )
+    rng, n_classes = np.random.default_rng(0), 12
+    weight, share = rng.dirichlet(np.ones(n_classes), 5), rng.dirichlet(np.ones(5))
+    level = rng.normal(0.3, 0.3, weight.shape)
+    given = (weight, share, lam, np.full(n_classes, 0.01))
+    _, found = classes_compiled.balanced(level, *given, np.full(n_classes, np.nan))
+    assert len(evaluated) <= 6 * n_classes  # forty where a search halves what is left
+    evaluated.clear()
+    classes_compiled.balanced(level + 0.01 * rng.normal(size=level.shape), *given, found)
+    assert len(evaluated) <= 3 * n_classes

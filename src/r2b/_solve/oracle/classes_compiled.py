@@ -450,7 +450,7 @@ def _balance_class(
             low, short, below[:] = at, excess, worth
         # Between two kinks the balance is a straight line; a jump ends it.
         slow = 0 if abs(excess) <= 0.5 * last else slow + 1
-        new = at - excess / rise if rise > 0.0 else -excess * np.inf
+        new = at - excess / rise if rise > 0.0 else np.nan
         new = _up_to_jump(at, new, ROUNDING * top, width, most, own, facts)
         last = abs(excess)
         if slow >= 2 or not (new > low and new < high):
