@@ -177,14 +177,10 @@ class BlockSystem(_System):
         self.levels = np.linalg.inv(levels)
 
     def _solve(self, right: Floats, balance: Floats) -> Pair:
-        own = self._apply(right)
+        own = products(self.inverse, np.where(self.held.free, right, 0.0))
         missing = self.entries.family_sum(self.weight * own) - balance
         levels = products(self.levels, np.where(self.unused, 0.0, missing))
-        return own - self._apply(self.slope * levels[self.entries.family]), levels
-
-    def _apply(self, right: Floats) -> Floats:
-        free = self.held.free
-        return np.where(free, products(self.inverse, np.where(free, right, 0.0)), 0.0)
+        return own - products(self.inverse, self.slope * levels[self.entries.family]), levels
 
     def _missing(self, found: Pair, right: Floats, balance: Floats) -> Pair:
         d, levels = found
