@@ -16,13 +16,15 @@ from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Floats, frozen, plain_value
 from r2b._data.by_class import places_in_order, places_of, read_table, stated_order
+from r2b._data.numbers import refuse_other_number
 from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
 _FORM = (
     "Pass 'ordinal', {'ordinal': [...]} with the classes in order, a mapping from names to classes "
-    "such as {'degree': ['Bachelors', 'Masters']}, or a table with a row per outcome and a column "
+    "such as {'degree': ['Bachelors', 'Masters']} or, counted by parts between 0 and 1, "
+    "{'points': {'Bachelors': 0.5, 'Masters': 1}}, or a table with a row per outcome and a column "
     "per class."
 )
 
@@ -116,13 +118,17 @@ def read_outcomes(
 
 
 def _merged(name: Any, wanted: Any, names: list[Any], vocabulary: Vocabulary | None) -> list[float]:
-    """Return which classes an outcome counts."""
+    """Return by which part an outcome counts every class."""
     several = isinstance(wanted, Iterable) and not isinstance(wanted, (str, bytes))
-    counted = dict.fromkeys(wanted if several else [wanted])
+    counted = wanted if several else [wanted]
+    parts = wanted if isinstance(wanted, Mapping) else dict.fromkeys(counted, 1.0)
+    for part in parts.values():
+        refuse_other_number(f"outcomes[{name!r}]", part, _FORM, lambda value: 0 <= value <= 1)
     # A category that does not occur is a class as well.
     stated = [*names, *(stated_order(vocabulary) or ())]
-    places = places_of(f"outcomes[{name!r}]", counted, stated, partial=True)
-    return [float(place >= 0) for place in places[: len(names)]]
+    places = places_of(f"outcomes[{name!r}]", parts, stated, partial=True)
+    numbers = [*map(float, parts.values()), 0.0]  # the last for a class that is not named
+    return [numbers[place] for place in places[: len(names)]]
 
 
 def _checked(labels: list[Any], matrix: Floats) -> Outcomes:

@@ -10,7 +10,7 @@ import numpy as np
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.columns import Column, argument_error, recognise
 from r2b._data.dataset import WHAT, Labels
-from r2b._data.probabilities import as_matrix, class_names, decode_like
+from r2b._data.probabilities import as_matrix, class_names, decode_like, order_columns
 from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ProbabilityError, row_number
@@ -58,11 +58,15 @@ class Tags:
         return Labels(vocabulary, matrix=frozen(np.column_stack([1.0 - column, column])))
 
 
-def read_tags(Y: Any) -> Tags:
+def read_tags(Y: Any, known: Vocabulary | None = None) -> Tags:
     """Read a matrix or frame with a column of 0 and 1, or of probabilities, for each tag.
+
+    Columns with names are put in the order of the ``known`` tags.
 
     Raises
     ------
+    UnseenError
+        These are other tags.
     ProbabilityError
         A number is missing or lies outside 0 to 1.
 
@@ -75,7 +79,9 @@ def read_tags(Y: Any) -> Tags:
     if isinstance(found, Column):
         remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
         raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
-    names = np.asarray(class_names(found, what=WHAT))
+    if known is not None:
+        found = order_columns(found, known, what=WHAT)
+    names = np.asarray(class_names(found, what=WHAT)) if known is None else known.values
     if repeated(names.tolist()) is not None:
         raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
     matrix = as_matrix(

@@ -11,6 +11,7 @@ import numpy as np
 from r2b._data.arrays import Array, Floats
 from r2b._data.tags import read_tags
 from r2b._data.values import json_value
+from r2b._data.vocabulary import Vocabulary
 from r2b._labels.tags import FairTags, TagForm
 from r2b._plot import percent
 from r2b._weights import RowWeights
@@ -192,7 +193,9 @@ def report_of_tag_models(
     tags: Any, X: Any, y: Any, **options: Unpack[ModelReportOptions]
 ) -> TableReport:
     """Report on every tag of a model; options as for :func:`r2b.model_report`."""
-    columns = [None] * len(tags.names) if y is None else read_tags(y).matrix.T.astype(np.int64)
+    columns: Any = [None] * len(tags.names)
+    if y is not None:
+        columns = read_tags(y, Vocabulary(tags.names)).matrix.T.astype(np.int64)
     with tags.held():
         reports = {
             str(name): model.report(None, X, own, **{**options, "label_name": str(name)})

@@ -19,7 +19,7 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Flags, Floats, Whole, divided
 from r2b._data.attributes import CATEGORICAL, Membership
 from r2b._data.cells import read_known_cells
-from r2b._data.columns import refuse_lengths
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
@@ -477,6 +477,8 @@ class FitRows:
         """Deal rows that :func:`true_groups` read into folds alike in groups and classes."""
         groups, dataset = read
         check_same_rows(X, dataset.n_rows, dataset.index)
+        indexes = ("X", row_labels(X)), ("y", dataset.index), ("clusters", row_labels(clusters))
+        refuse_other_index(*indexes)
         array, strata = dataset.labels.array, dataset.cells.codes.astype(np.int64)
         truth = None
         labels = array.astype(np.float64)
@@ -581,9 +583,10 @@ def predict_codes(
                 problem = (
                     f"All {len(rows)} rows of the group {name!r} of {each.name!r} are in one fold."
                 )
-                way = "Pass `min_group_size=10` and `small_groups='merge'`, more rows"
                 remedy = (
-                    f"{way}, or `groups='given'` and `attribute='given'`, which predict no group."
+                    "Pass more rows; `min_group_size=10` with `small_groups='merge'`, or 'exclude' "
+                    "for a single small group; or `attribute='given'` (and for ParityClassifier "
+                    "`groups='given'`), which predicts no group."
                 )
                 facts = {"group": name, "family": each.name, "n_rows": len(rows)}
                 raise InputError(problem, remedy=remedy, **facts)

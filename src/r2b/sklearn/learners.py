@@ -400,7 +400,10 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     unknown = [value for value in names if value not in place]
     if unknown:
         problem = f"{type(learner).__name__} predicts the class {unknown[0]!r}, which y lacks."
-        remedy = "Name the classes in y as the estimator's classes_ has them."
+        remedy = (
+            "Name the classes in y as the estimator's classes_ has them; where y lacks some, pass "
+            "a table with a column of 0 and 1 for every class."
+        )
         raise UnseenError(problem, remedy=remedy, value=unknown[0])
     out = np.zeros((len(given), len(wanted)), given.dtype)
     out[:, [place[value] for value in names]] = given

@@ -25,6 +25,7 @@ from r2b._data.arrays import Array, Floats, Whole, plain_value
 from r2b._data.compute import generator
 from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed, warn
+from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
 from r2b.errors import (
@@ -212,7 +213,9 @@ class TagModels:
 
         Accuracies are means over the tags.
         """
-        columns = [None] * len(self.names) if y is None else read_training_tags(y).matrix.T
+        columns: Any = [None] * len(self.names)
+        if y is not None:
+            columns = read_training_tags(y, self.names).matrix.T
         with self.held():
             found: list[ParityReport] = [
                 model.parity_report(X, y=own, **given)
@@ -240,7 +243,9 @@ class TagModels:
         where the bound of this one fails: nothing is divided among the tags.
         """
         with self.held():
-            for model, own in zip(self.models, read_training_tags(Y).matrix.T, strict=True):
+            for model, own in zip(
+                self.models, read_training_tags(Y, self.names).matrix.T, strict=True
+            ):
                 model._promise(X, own, data)
         found = {}
         for name in ("promise_", "probability_promise_"):
@@ -259,15 +264,15 @@ class TagModels:
         return found
 
 
-def read_training_tags(Y: Any) -> Tags:
-    """Read the tags of rows that a model is trained on or judged by.
+def read_training_tags(Y: Any, known: Array | None = None) -> Tags:
+    """Read the tags of rows that a model is trained on or judged by, perhaps with known names.
 
     Raises
     ------
     InputError
         A tag is a probability.
     """
-    tags = read_tags(Y)
+    tags = read_tags(Y, None if known is None else Vocabulary(known))
     if not ((tags.matrix == 0) | (tags.matrix == 1)).all():
         problem = "Some tags are probabilities, but a model of several tags learns from 0 and 1."
         remedy = "Pass 0 and 1, such as r2b.debias(Y, multilabel=True, ...).round()."
@@ -342,9 +347,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
         each.estimator = each.estimator_ = OneTag(shared[0], k)
         each.score_estimators_ = (each.estimator,)
         if fair:
-            with warnings.catch_warnings():  # one warning speaks for all tags
-                warnings.simplefilter("ignore", NotFairWarning)
-                warnings.simplefilter("ignore", DataWarning)
+            with _one_warning():
                 each._fit_rules(mine, _pair(scores[:, k]), codes)
         if trains_on_fair:
             options = options_of(model) | _by_tag(request)
@@ -361,7 +364,25 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     model.tags_ = TagModels(names, tuple(models), tuple(shared))
     if fair:
         model.parity_ = model.tags_.parity_report()
-        _warn(model.parity_)
+        warn_of_tags(model.parity_)
+
+
+def update_tags(tags: TagModels, X: Any, handed: dict[str, Any]) -> TagModels:
+    """Find the prices of every tag again on new rows."""
+    models = tuple(map(copy, tags.models))
+    with tags.held(), _one_warning():
+        for each in models:
+            each.update(X, **handed)
+    return replace(tags, models=models)
+
+
+@contextmanager
+def _one_warning() -> Iterator[None]:
+    """Silence what is said of single tags: one warning speaks for all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotFairWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        yield
 
 
 def _by_tag(request: Request) -> dict[str, Any]:
@@ -423,7 +444,7 @@ def _train_on_fair(model: Any, rows: FitRows, tags: Tags, labels: list[FairLabel
     model.n_iter_ = sum(len(each.history) for each in labels)
 
 
-def _warn(report: ParityReport) -> None:
+def warn_of_tags(report: ParityReport) -> None:
     """Name the tags whose decisions are not in parity on unseen rows."""
     problems = report.problems(tags=True)
     if not problems:

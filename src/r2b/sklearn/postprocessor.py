@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.epsilon import Epsilon
-from r2b._data.compute import seed_of
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.folds import make_folds
 from r2b.sklearn.groups import FitRows
 from r2b.sklearn.labels import require_sensitive, store, weight_column
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
+from r2b.sklearn.multilabel import update_tags, warn_of_tags
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 
 WITHOUT = (
@@ -239,16 +241,27 @@ class ParityPostprocessor(FairPredictor):
         """
         check_is_fitted(self, "classes_")
         require_sensitive(sensitive_features, type(self).__name__, "update")
+        handed = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
+        refuse_other_index(*((name, row_labels(each)) for name, each in {"X": X, **handed}.items()))
+        updated = copy(self)  # an update that fails changes nothing
+        for name in ("frontier_", "promise_", "probability_promise_"):
+            updated.__dict__.pop(name, None)
         if self.multilabel:
-            with self.tags_.held():
-                for model in self.tags_.models:
-                    model.update(
-                        X,
-                        sensitive_features=sensitive_features,
-                        control_features=control_features,
-                        sample_weight=sample_weight,
-                    )
-            return self
+            updated.tags_ = update_tags(self.tags_, X, handed)
+            updated.parity_ = updated.tags_.parity_report()
+            warn_of_tags(updated.parity_)
+        else:
+            updated._find_prices(X, **handed)
+        self.__dict__ = updated.__dict__
+        return self
+
+    def _find_prices(
+        self, X: Any, sensitive_features: Any, control_features: Any, sample_weight: Any
+    ) -> None:
         if self.comparisons_.by_class:
             problem = f"criterion {self.criterion!r} compares rows of a true class."
             remedy = "Call fit with `prefit=True` and y."
@@ -256,6 +269,8 @@ class ParityPostprocessor(FairPredictor):
         scores = self._scores(X)
         cells = self.comparisons_.cells_of(sensitive_features, control_features, len(scores))
         weight = weight_column(sample_weight)
+        if weight is not None:
+            refuse_lengths("X", len(scores), "sample_weight", len(weight))
         groups = self.comparisons_.of_rows(cells, None, weight)
         here = np.bincount(groups.codes, weight, groups.n_codes)
         for each in groups.comparisons:
@@ -264,13 +279,9 @@ class ParityPostprocessor(FairPredictor):
                 problem = f"No row is of the group {empty[0]!r} of {each.name!r}."
                 remedy = "Pass rows of all groups that were fitted."
                 raise InputError(problem, remedy=remedy, group=empty[0], family=each.name)
-        seed = seed_of(self.random_state)
-        folds = make_folds(cells, self.cv, seed)
-        for name in ("frontier_", "promise_", "probability_promise_"):
-            self.__dict__.pop(name, None)
-        rows = FitRows(X, None, {}, groups, folds, None, None, seed, {})
+        folds = make_folds(cells, self.cv, self._seed)
+        rows = FitRows(X, None, {}, groups, folds, None, None, self._seed, {})
         self._fit_rules(rows, scores, self._fit_groups(rows))
-        return self
 
     def _refuse_learner(self) -> None:
         if not self.prefit:

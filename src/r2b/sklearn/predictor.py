@@ -24,7 +24,8 @@ from r2b._data.columns import (
     refuse_other_rows,
     row_labels,
 )
-from r2b._data.compute import generator, seed_of
+from r2b._data.compute import generator
+from r2b._data.dataset import read_known_labels
 from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b._data.values import warn
 from r2b._labels.debiasing import request_and_settings
@@ -73,6 +74,7 @@ from r2b.sklearn.training import (
 AttributeUse = Literal["predicted", "given"]
 _GROUPS = ("sensitive_features", "control_features")
 _FITTED = (
+    "classes_",
     "report_",
     "parity_",
     "promise_",
@@ -110,20 +112,35 @@ class FairPredictor(ReportsItself, ABC):
             fit_params = _check_method_params(whole.X, fit_params, left)
         for name in _FITTED:  # of a model before
             self.__dict__.pop(name, None)
-        if not self._cross_fits:
-            self._train_once(X, y, data, fit_params)
-        else:
-            rows = self._read(X, y, data, clusters, fit_params, self.cv)
-            if self.multilabel:
-                fit_tags(self, rows, y)
-            else:
-                self._order = class_order(rows.classes)
-                self.classes_ = rows.classes[self._order]
-                self._train(rows)
-                self.comparisons_ = rows.groups.without_rows()
+        try:
+            self._fit_on(X, y, data, clusters, fit_params)
+        except BaseException:  # what was made until then predicts nothing
+            self.__dict__.pop("classes_", None)
+            raise
         if later is not None:
             self._promise(*later)
         return self
+
+    def _fit_on(
+        self, X: Any, y: Any, data: dict[str, Any], clusters: Any, fit_params: dict[str, Any]
+    ) -> None:
+        """Train, and find the prices."""
+        if not self._cross_fits:
+            self._train_once(X, y, data, fit_params)
+            return
+        rows = self._read(X, y, data, clusters, fit_params, self.cv)
+        compared = rows.groups.comparisons
+        if all(len(each.groups) < each.bound.fewest_groups for each in compared):
+            problem = "The rows are all of one group, so that there is nothing to compare."
+            raise InputError(problem, remedy="Check that the right column was passed.")
+        self._seed = rows.seed
+        if self.multilabel:
+            fit_tags(self, rows, y)
+            return
+        self._order = class_order(rows.classes)
+        self.classes_ = rows.classes[self._order]
+        self._train(rows)
+        self.comparisons_ = rows.groups.without_rows()
 
     def _refuse_learner(self) -> None:
         """Refuse what cannot be trained."""
@@ -236,11 +253,13 @@ class FairPredictor(ReportsItself, ABC):
         decisions = ScoreRows("decisions", scores, used, groups, rows.labels)
         self.decision_rule_, fair = find_rule(decisions, rows.folds)
         self.parity_ = report_of("decisions", groups, fair, rows.labels, decisions.weight, True)
-        self._warn(self.decision_rule_)
+        probabilities = replace(decisions, kind="probabilities")
+        self.probability_rule_, soft = find_rule(probabilities, rows.folds)
+        stuck = report_of("probabilities", groups, soft, None, decisions.weight, True).not_met
+        self._warn(self.decision_rule_, max([each.disparity for each in stuck], default=None))
         if rows.truth is not None and self._n_points():
             plan = self.decision_rule_.plan
             self.frontier_ = trace_frontier(decisions, codes, self._n_points(), plan, rows.seed)
-        self.probability_rule_ = find_rule(replace(decisions, kind="probabilities"), rows.folds)[0]
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
         """Train who predicts the groups, and return their predictions out of fold."""
@@ -262,8 +281,11 @@ class FairPredictor(ReportsItself, ABC):
         except (InputError, ParameterError):
             return None
 
-    def _warn(self, rule: FairScores) -> None:
-        """Say where decisions are unfair, or not what a user expects of a fair model."""
+    def _warn(self, rule: FairScores, stuck: float | None) -> None:
+        """Say where decisions are unfair, or not what a user expects of a fair model.
+
+        ``stuck`` is the disparity of probabilities, where these are not in parity.
+        """
         unfair = self.parity_.problems()
         problems = list(unfair)
         numbers = rule.accuracy, rule.majority, rule.plain_accuracy
@@ -278,14 +300,20 @@ class FairPredictor(ReportsItself, ABC):
         if rule.is_plain:
             found = "do not meet" if unfair else "meet"
             problems.append(f"The decisions are those of the plain model, which {found} epsilon.")
-        if not problems:
-            return
         other = "" if self.attribute == "given" else "`attribute='given'`, "
         other += "a better `group_estimator`, " * bool(other)
-        remedy = f"Pass more rows, {other}`small_groups='merge'` with `min_group_size`, "
-        remedy += "or a larger epsilon."
+        remedy = f"Pass more rows, {other}`small_groups='merge'` or 'exclude' with "
+        remedy += "`min_group_size`, or a larger epsilon."
+        if stuck is not None:
+            held = "prices cannot move scores of 0 and 1"
+            problem = f"The probabilities have a disparity of {stuck:.3f}: {held}."
+            way = "Decide by predict, or calibrate the estimator."
+            remedy = f"{remedy} {way}" if problems else way
+            problems.append(problem)
+        if not problems:
+            return
         kind: Any = NotFairWarning
-        if rule.is_plain and not unfair:
+        if rule.is_plain and not unfair and stuck is None:
             kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
         named = [each.group for each in (*self.parity_.not_met, *self.parity_.likely)]
         facts = {"groups": named, "accuracy": rule.accuracy}
@@ -429,13 +457,17 @@ class FairPredictor(ReportsItself, ABC):
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "decision_rule_"):
+            if not (sensitive_features is control_features is key is None):
+                problem = "The prediction was given groups or a key, which nothing looks at."
+                remedy = "Leave them out, or fit with `decisions='fair'`."
+                raise ParameterError(problem, remedy=remedy)
             return np.asarray(self._predict_plain(X))
         rows = self._fair_rows(self.decision_rule_, X, sensitive_features, control_features)
         if key is not None:
             column = column_of(key, what="key")
             refuse_other_rows(("X", len(rows), row_labels(X)), ("key", len(column), column.index))
             key = column.native
-        codes = decide(rows, X, key, seed_of(self.random_state))
+        codes = decide(rows, X, key, self._seed)
         return self._label_classes[codes]
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
@@ -445,8 +477,10 @@ class FairPredictor(ReportsItself, ABC):
     ) -> Array:
         """Return fair probabilities.
 
-        Their group means meet epsilon on the rows that the prices were found on. With
-        ``decisions="likeliest"`` they are those of the learner trained on fair labels.
+        Their group means meet epsilon on the rows that the prices were found on, as far as scores
+        lie between 0 and 1: prices cannot move a score of 0, and ``fit`` warns where that keeps
+        groups apart. With ``decisions="likeliest"`` they are those of the learner trained on fair
+        labels.
 
         Parameters
         ----------
@@ -567,7 +601,16 @@ class FairPredictor(ReportsItself, ABC):
         ParityReport
         """
         check_is_fitted(self, "classes_")
+        one_of("kind", kind, Kind)
         if X is None:
+            others = sensitive_features, control_features, y, sample_weight
+            if any(each is not None for each in others) or kind != "decisions":
+                problem = "parity_report was told what to judge, but X is None."
+                raise ParameterError(problem, remedy="Pass the features of these rows as X.")
+            if not hasattr(self, "parity_"):
+                problem = "This model has no prices, whose decisions fit would have judged."
+                remedy = "Pass X and sensitive_features, or fit with `decisions='fair'`."
+                raise ParameterError(problem, remedy=remedy)
             return self.parity_
         require_sensitive(sensitive_features, type(self).__name__, "parity_report")
         rows = {"sensitive_features": sensitive_features, "control_features": control_features}
@@ -584,9 +627,12 @@ class FairPredictor(ReportsItself, ABC):
         cells = groups.cells_of(sensitive_features, control_features, len(fair))
         labels = truth = None
         if y is not None:
-            refuse_lengths("X", len(fair), "y", _num_samples(y))
-            labels = np.asarray(np.asarray(y).reshape(-1, 1) == classes, np.float64)
-            truth = labels.argmax(axis=1)
+            found = read_known_labels(
+                y, vocabulary=Vocabulary(classes), soft=False, normalize=False
+            )
+            refuse_lengths("X", len(fair), "y", found.n_rows)
+            truth = found.array.astype(np.int64)
+            labels = np.eye(len(classes))[truth]
         elif groups.by_class:
             problem = f"criterion {self.criterion!r} compares rows of a true class, but y is None."
             raise ParameterError(problem, remedy="Pass y.", criterion=self.criterion)

@@ -345,9 +345,11 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
         fair = rows.apply(prices)
     else:
         chosen, prices, fair = _choose(rows, folds)
-    same = rows.kind == "decisions" and bool(
-        (rows.apply(prices).argmax(axis=1) == rows.scores.argmax(axis=1)).all()
-    )
+    is_plain = False
+    if rows.kind == "decisions":
+        plain = respond(rows.kind, rows.scores)
+        sure = plain.max(axis=1) == 1.0  # where plain scores tie, a row is drawn in any case
+        is_plain = bool((rows.apply(prices)[sure] == plain[sure]).all())
     rule = FairScores(
         rows.kind,
         prices,
@@ -355,7 +357,7 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
         rows.accuracy(fair),
         rows.accuracy(rows.plain),
         rows.majority,
-        same,
+        is_plain,
         float((rows.weight @ fair).max()),
     )
     return rule, fair
