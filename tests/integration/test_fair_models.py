@@ -475,7 +475,7 @@ def test_equal_accuracy_takes_the_other_bounds():
         shown = 1 - low / high if bound["bound"] == "ratio" else high - low
         told = model.parity_report(new, sensitive_features=sex_new, y=y_new)
         assert told.disparity == pytest.approx(shown)
-    with pytest.raises(ParameterError, match="accuracy has none"):
+    with pytest.raises(ParameterError, match="accuracy is of none"):
         ParityPostprocessor(LogisticRegression(), **asked, bound="target", target="population").fit(
             X, Y, sensitive_features=SEX
         )
@@ -611,3 +611,90 @@ def test_reports_on_new_rows_do_without_groups_that_have_none(bound):
         here = group_new != "b"
         with pytest.raises(InputError, match="nothing can be compared"):
             model.parity_report(new[here], sensitive_features=group_new[here], y=y_new[here])
+
+
+def test_an_update_that_fails_changes_nothing():
+    model = fitted(ParityPostprocessor)
+    before = model.predict(NEW)
+    with pytest.raises(InputError, match="same chances"):
+        model.update(np.zeros_like(NEW), sensitive_features=SEX_NEW)
+    assert np.array_equal(model.predict(NEW), before)
+    frame, groups = pd.DataFrame(NEW), pd.Series(SEX_NEW)
+    with pytest.raises(InputError, match="different order"):
+        model.update(frame, sensitive_features=groups.sample(frac=1.0, random_state=0))
+    with pytest.raises(LengthError, match="sample_weight"):
+        model.update(NEW, sensitive_features=SEX_NEW, sample_weight=np.ones(3))
+    with pytest.raises(InputError, match="all of one group"):
+        model.fit(X, Y, sensitive_features=["a"] * len(X))
+    with pytest.raises(InputError, match="different order"):
+        clusters = pd.Series(range(len(X))).sample(frac=1.0, random_state=0)
+        fitted(ParityPostprocessor, rows=(pd.DataFrame(X), Y, SEX)).fit(
+            pd.DataFrame(X), Y, sensitive_features=SEX, clusters=clusters
+        )
+
+
+def test_a_fit_that_fails_leaves_no_model():
+    model = fitted(ParityPostprocessor)
+    with pytest.raises(InputError, match="same chances"):
+        model.fit(np.zeros_like(X), Y, sensitive_features=SEX)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
+def test_a_report_refuses_what_it_would_not_look_at():
+    model = fitted(ParityPostprocessor, criterion="equalized_odds")
+    with pytest.raises(UnseenError, match="'q'"):
+        model.parity_report(NEW, sensitive_features=SEX_NEW, y=np.where(Y_NEW == "u", "q", Y_NEW))
+    with pytest.raises(ParameterError, match="kind is 'probability'"):
+        model.parity_report(NEW, sensitive_features=SEX_NEW, y=Y_NEW, kind="probability")
+    with pytest.raises(ParameterError, match="X is None"):
+        model.parity_report(kind="probabilities")
+    likeliest = fitted(ParityClassifier, decisions="likeliest")
+    with pytest.raises(ParameterError, match="no prices"):
+        likeliest.parity_report()
+    with pytest.raises(ParameterError, match="nothing looks at"):
+        likeliest.predict(NEW, sensitive_features=SEX_NEW)
+    with pytest.raises(ParameterError, match="of single classes"):
+        fitted(
+            ParityPostprocessor,
+            criterion="equal_accuracy",
+            bound="to_reference",
+            reference="highest",
+        )
+
+
+@pytest.mark.parametrize("random_state", [np.random.default_rng(0), None])
+def test_decisions_are_the_same_however_often_they_are_asked_for(random_state):
+    rough = DecisionTreeClassifier(max_depth=2, random_state=0)
+    model = fitted(
+        ParityPostprocessor,
+        rough,
+        group_estimator=LogisticRegression(),
+        random_state=random_state,
+    )
+    assert np.array_equal(model.predict(NEW), model.predict(NEW))
+
+
+def test_probabilities_that_prices_cannot_move_are_said():
+    rng = np.random.default_rng(0)
+    leaning = X.copy()
+    leaning[:, 0] += SEX == "b"
+    y = np.where(leaning[:, 0] + 0.1 * rng.normal(size=len(X)) > 1, "yes", "no")
+    with pytest.warns(NotFairWarning, match=r"probabilities have a disparity of 0\.\d+: prices"):
+        model = fitted(
+            ParityPostprocessor,
+            DecisionTreeClassifier(random_state=0),
+            rows=(leaning, y, SEX),
+            group_estimator=LogisticRegression(),
+        )
+    assert not model.decision_rule_.is_plain
+
+
+def test_points_of_outcomes_count():
+    points = {"points": {"u": 0.0, "v": 0.5, "w": 1.0}}
+    model = fitted(ParityPostprocessor, outcomes=points)
+    table = fitted(ParityPostprocessor, outcomes=[[0.0, 0.5, 1.0]])
+    assert np.array_equal(model.predict(NEW), table.predict(NEW))
+    with pytest.raises(ParameterError, match=r"outcomes\['points'\] is 'x'"):
+        fitted(ParityPostprocessor, outcomes={"points": {"u": "x"}})

@@ -215,3 +215,20 @@ def test_models_are_stored_and_draws_repeat():
 def test_what_is_no_problem_of_tags_is_refused(tags, learner, words):
     with pytest.raises(InputError, match=words):
         ParityPostprocessor(learner, **FAST).fit(X, tags, sensitive_features=SEX)
+
+
+def test_true_tags_are_known_by_name_and_an_update_forgets_the_promise():
+    model = ParityPostprocessor(LEARNER, epsilon=0.1, confidence=0.9, **FAST)
+    model.fit(X, Y, sensitive_features=SEX)
+    report = model.parity_report(NEW, sensitive_features=SEX_NEW, y=Y_NEW)
+    turned = model.parity_report(NEW, sensitive_features=SEX_NEW, y=Y_NEW[["bus", "cat", "dog"]])
+    assert report.accuracy == turned.accuracy
+    for wrong in (Y_NEW[["cat", "dog"]], Y_NEW.rename(columns={"cat": "cow"})):
+        with pytest.raises(InputError, match="were fitted"):
+            model.parity_report(NEW, sensitive_features=SEX_NEW, y=wrong)
+    before = model.predict(NEW)
+    with pytest.raises(InputError, match="same chances"):
+        model.update(np.zeros_like(NEW), sensitive_features=SEX_NEW)
+    assert np.array_equal(model.predict(NEW), before)
+    model.update(NEW, sensitive_features=SEX_NEW)
+    assert not hasattr(model, "promise_") and model.parity_.n_rows == len(NEW)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import r2b
@@ -238,3 +240,62 @@ def test_masked_numbers_are_missing_numbers():
         r2b.debias(list("abab"), sensitive_features=list("aabb"), sample_weight=masked)
     with pytest.raises(errors.InputError, match="row 2"):
         r2b.debias({"x": masked, "y": 1 - masked.data}, sensitive_features=list("aabb"))
+
+
+@pytest.mark.parametrize("objective", ["distance", "agreement"])
+def test_rows_without_weight_may_be_cells_of_their_own(objective):
+    soft = [[1.0, 0.0], [0.2, 0.8], [0.0, 1.0]]
+    uncertain = r2b.Membership([[0.6, 0.4], [0.1, 0.9], [0.9, 0.1]], groups=["p", "q"])
+    crossed = {"a": ["x", "x", "y"], "b": ["u", "v", "v"]}
+    for groups, families in ((uncertain, "marginal"), (crossed, "marginal")):
+        fair = r2b.debias(
+            soft,
+            sensitive_features=groups,
+            families=families,
+            sample_weight=[1, 0, 1],
+            epsilon=0.05,
+            objective=objective,
+        )
+        assert fair.status is r2b.Status.SOLVED and fair.certificate.disparity < 0.05 + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equal_costs_of_all_changes_are_no_costs(seed):
+    """Probabilities of 1e-20 beside 0 must not be taken for choices."""
+    rng = np.random.default_rng(seed)
+    soft, groups = rng.dirichlet([0.1, 0.1], 30), rng.integers(0, 2, 30)
+    free, paid = (
+        r2b.debias(
+            soft, sensitive_features=groups, objective="agreement", costs=costs, epsilon=0.05
+        )
+        for costs in (None, [[0, 1], [1, 0]])
+    )
+    assert paid.status == free.status
+    assert paid.soft_labels == pytest.approx(free.soft_labels, abs=1e-9)
+
+
+def test_values_that_are_returned_name_groups_and_classes():
+    days = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"] * 10))
+    y = list("abbab" * 4)
+    day = r2b.debias(y, sensitive_features=days, epsilon=0.1).groups[0]
+    of_day = r2b.debias(
+        y, sensitive_features=days, bound="to_reference", reference=day, epsilon=0.1
+    )
+    classes = r2b.debias(days, sensitive_features=y, epsilon=0.1).classes
+    by_class = r2b.debias(days, sensitive_features=y, epsilon=dict.fromkeys(classes, 0.1))
+    assert of_day.certificate.excess == by_class.certificate.excess == 0
+
+
+def test_views_of_text_are_read_and_an_epsilon_of_none_is_refused():
+    view = pa.array(["a", "b"] * 5, pa.string_view())
+    fair = r2b.debias(view, sensitive_features=pa.table({"s": view}), epsilon=0.5)
+    assert fair.certificate.excess == 0
+    with pytest.raises(errors.ParameterError, match="`epsilon` is None"):
+        r2b.debias(["a", "b"], sensitive_features=["x", "y"], epsilon=None)
+
+
+def test_an_outcome_may_count_no_class():
+    soft = [[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]
+    for more in ({"objective": "agreement"}, {"lam": 0.05}):
+        fair = r2b.debias(soft, sensitive_features=["a", "b"], outcomes=[[0, 0, 0]], **more)
+        assert fair.certificate.excess == 0 and np.isfinite(fair.certificate.relative_gap)

@@ -16,7 +16,7 @@ Epsilon = float | ArrayLike | Mapping[Any, float]
 
 
 def epsilon_per_class(
-    epsilon: Epsilon, names: Sequence[object], *, largest: float = np.inf
+    epsilon: Epsilon | None, names: Sequence[object], *, largest: float = np.inf
 ) -> Floats:
     """Check epsilon (one number, or one per class in order or by name) and freeze it.
 
@@ -83,6 +83,6 @@ def refuse_percentages(
     raise ParameterError(problem, remedy=remedy, **facts)
 
 
-def _where(given: Epsilon, place: int, names: Sequence[object]) -> str:
+def _where(given: Epsilon | None, place: int, names: Sequence[object]) -> str:
     one_for_all = not isinstance(given, Mapping) and np.ndim(given) == 0
     return "" if one_for_all else f" for class {names[place]!r}"

@@ -180,7 +180,7 @@ class Parity:
         """A bound on the squared length of shifts in units of that of prices; 1 for cells."""
         most = 1.0
         if self.outcomes is not None:
-            most = float(np.linalg.norm(self.outcomes, 2) ** 2)
+            most = float(np.linalg.norm(self.outcomes, 2) ** 2) or 1.0  # 0 if none counts a class
         if self.design is None:
             return most
         # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole

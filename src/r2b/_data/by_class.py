@@ -45,11 +45,14 @@ def places_of(
     >>> places_of("epsilon", ["yes"], ["no", "yes"], partial=True)
     [-1, 0]
     """
+    own = list(map(key_of, given := list(given)))
     names = [plain_value(name) for name in given]
-    places = {key_of(name): place for place, name in enumerate(names)}
+    places = {key: place for place, key in enumerate(own)}
     keys = [key_of(name) for name in known]
     missing = [name for name, key in zip(known, keys, strict=True) if key not in places]
-    unknown = [name for name in names if not further and key_of(name) not in keys]
+    unknown = [
+        name for name, key in zip(names, own, strict=True) if key not in keys and not further
+    ]
     several, of_type = f"{noun}{'es' if noun.endswith('s') else 's'}", ""
     if unknown:
         fault = f"names {unknown[0]!r}, which is not a {noun}"

@@ -243,8 +243,10 @@ class Column:
             native = self.native.take(rows)
         elif self.library == "polars":
             native = self.native.gather(rows)
-        else:
-            native = self.native.take(libraries.get_pyarrow().array(rows))
+        else:  # pyarrow cannot take rows of a string view
+            view = str(self.native.type) == "string_view"
+            native = self.native.cast("string") if view else self.native
+            native = native.take(libraries.get_pyarrow().array(rows))
         return replace(self, native=native)
 
 
@@ -344,9 +346,7 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
         name = _name(getattr(native, "name", None))
         return Column(pandas.Series(native), "pandas", name, labelled=False)
     if arrow is not None and isinstance(native, (arrow.Array, arrow.ChunkedArray)):
-        # pyarrow cannot take rows of a string view
-        view = str(native.type) == "string_view"
-        return Column(native.cast("string") if view else native, "pyarrow")
+        return Column(native, "pyarrow")
     # Frames with two columns of one name, which narwhals refuses in words of its own.
     if libraries.is_pandas_dataframe(native):
         # An index of times holds Timestamps, for which NumPy has no dtype.

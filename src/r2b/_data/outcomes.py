@@ -134,7 +134,7 @@ def _merged(name: Any, wanted: Any, names: list[Any], vocabulary: Vocabulary | N
 def _checked(labels: list[Any], matrix: Floats) -> Outcomes:
     names = list(map(str, labels))
     if not names:
-        raise ParameterError("There is no outcome to compare.", remedy=_FORM)
+        raise ParameterError("There is no outcome to compare.", remedy=_FORM, outcomes=names)
     twice = repeated(names)
     if twice is not None:
         problem = f"Two outcomes are called {twice!r}."

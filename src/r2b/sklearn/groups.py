@@ -405,9 +405,9 @@ def _split(
         named = positive is not None and criterion.of_class
         chosen = [k for k, each in enumerate(classes) if not named or each == positive]
         cases = [(f"{mark}{classes[k]}", k, k) for k in chosen]
-    if right and plain.bound.name == "target":
-        problem = f"The bound of {plain.name!r} has a target for classes, and accuracy has none."
-        remedy = "Pass another `bound`, or leave 'equal_accuracy' out."
+    if right and plain.bound.of_classes:
+        problem = f"The bound of {plain.name!r} is of single classes, and accuracy is of none."
+        remedy = "Pass another `bound`, a group as `reference`, or leave 'equal_accuracy' out."
         raise ParameterError(problem, remedy=remedy, family=plain.name, criterion=criterion.name)
     for label, true, predicted in cases:
         rows = np.zeros(n_classes, bool)

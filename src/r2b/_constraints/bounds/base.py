@@ -143,6 +143,11 @@ class Bound(ABC):
 
     epsilon: Floats
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether it looks at every class in its own way, besides its epsilon."""
+        return False
+
     @classmethod
     def of(cls, asked: Asked) -> Self:
         """Make the bound that a user asks for."""

@@ -44,6 +44,11 @@ class TargetBound(Bound):
 
     target: Floats
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether it looks at every class in its own way: each has a share to reach."""
+        return True
+
     @classmethod
     def of(cls, asked: Asked) -> Self:
         """Make the bound from epsilon and the target."""

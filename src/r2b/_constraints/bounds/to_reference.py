@@ -54,7 +54,7 @@ class ReferenceBound(Bound):
         wanted = asked.parameters["reference"]
         several = isinstance(wanted, Sequence) and not isinstance(wanted, str)
         values = list(wanted) if several else [wanted]
-        called = {str(wanted)}
+        called = {str(wanted.item() if isinstance(wanted, np.generic) else wanted)}
         if len(values) == len(asked.columns):
             pairs = zip(asked.columns, values, strict=True)
             called.add(
@@ -78,10 +78,15 @@ class ReferenceBound(Bound):
             )
         return cls(asked.epsilon, found[0])
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether every class has a reference of its own."""
+        return not isinstance(self.reference, int)
+
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
         """Return the name of the reference group."""
-        one = isinstance(self.reference, int)
-        return {"reference": groups[self.reference] if one else "highest"}  # type: ignore[index]
+        found = "highest" if self.of_classes else groups[int(self.reference)]
+        return {"reference": found}
 
     def on_level(self, n_groups: int) -> Flags:
         """Return which entry of each class is that of its reference."""

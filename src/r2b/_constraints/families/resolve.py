@@ -143,7 +143,6 @@ class _Builder:
         else:
             parts = np.arange(cells.n_cells) if design is None else design
             refuse_weightless_groups(cells, parts, share, names)
-        assert family.epsilon is not None
         asked = Asked(
             epsilon_per_class(family.epsilon, self.compared, largest=kind_of_bound.largest),
             family.parameters,

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Flags, Floats
+from r2b._data.arrays import Flags, Floats, divided
 from r2b._data.compute import parts_of
 from r2b._solve.certificate import Problem
 from r2b._solve.settings import SETTINGS, TOLERANCE
@@ -50,7 +50,7 @@ class MergedRows:
         self.cell = rows.cells[order].astype(np.intp)
         weight = np.ones(len(order)) if rows.weight is None else rows.weight[order]
         self.weight = weight / weight.sum()
-        self.within = self.weight / share[self.cell]
+        self.within = divided(self.weight, share[self.cell])  # cells without weight have no mean
         self.first = np.searchsorted(self.cell, np.arange(len(share) + 1))
         places = np.arange(len(order))
         self.averaging = sparse.csr_array(
@@ -211,7 +211,9 @@ class InteriorPoint:
         allowed = self.forbidden == 0
         bound, equal = entries.bound & allowed, entries.equal & allowed
         self.entries = entries = replace(entries, bound=bound, equal=equal)
-        self.worth = self.rows.y - self.parity.shifts(self.forbidden)[self.rows.cell]
+        # what classes are worth counts from the least, where changes have costs
+        worth = self.rows.y - min(0.0, float(self.rows.y.min()))
+        self.worth = worth - self.parity.shifts(self.forbidden)[self.rows.cell]
         self.middle, products = start_at
         self.mu = products * max(1.0, self.lam) / problem.n_classes
         self.mass = problem.n_classes + 2.0 * float((entries.share * entries.band).sum())
