@@ -83,6 +83,6 @@ def refuse_percentages(
     raise ParameterError(problem, remedy=remedy, **facts)
 
 
-def _where(given: Epsilon | None, place: int, names: Sequence[object]) -> str:
+def _where(given: Any, place: int, names: Sequence[object]) -> str:
     one_for_all = not isinstance(given, Mapping) and np.ndim(given) == 0
     return "" if one_for_all else f" for class {names[place]!r}"

@@ -126,7 +126,7 @@ def _merged(name: Any, wanted: Any, names: list[Any], vocabulary: Vocabulary | N
         refuse_other_number(f"outcomes[{name!r}]", part, _FORM, lambda value: 0 <= value <= 1)
     # A category that does not occur is a class as well.
     stated = [*names, *(stated_order(vocabulary) or ())]
-    places = places_of(f"outcomes[{name!r}]", parts, stated, partial=True)
+    places = places_of("outcomes", parts, stated, partial=True)
     numbers = [*map(float, parts.values()), 0.0]  # the last for a class that is not named
     return [numbers[place] for place in places[: len(names)]]
 

@@ -70,9 +70,10 @@ class ReferenceBound(Bound):
             raise ParameterError(
                 f"The family {asked.family!r} is compared with one of its groups, and {given}.",
                 remedy=f"Pass one of {listed(asked.groups)}, such as "
-                f"`reference={str(asked.groups[0])!r}`, or 'highest'. Give several families a "
-                "Family each, with its own reference. Or compare crossings only: "
-                "`families='crossed'`.",
+                f"`reference={str(asked.groups[0])!r}`, or 'highest'. Where several families are "
+                "compared, 'highest' is for all; a group is of one: compare one attribute, or "
+                "crossings only with `families='crossed'`, or in Python pass a Family for each, "
+                "with its own reference.",
                 family=asked.family,
                 reference=wanted,
             )

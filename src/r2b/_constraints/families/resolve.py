@@ -280,7 +280,7 @@ class _Builder:
             raise self._too_small(family, small, remedy)
         if total < self.request.min_group_size:
             together = f"They have {total} rows even when put together as {OTHER!r}."
-            remedy = f"{together} Lower `min_group_size`, or leave their rows out."
+            remedy = f"{together} Lower `min_group_size`, or pass `small_groups='exclude'`."
             raise self._too_small(family, small, remedy)
         # A column with a name shows it with every value, and so with this one.
         alone = family.names[0] if len(family.names) == 1 else ""
