@@ -25,7 +25,8 @@ from r2b.errors import ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
     "group",
-    "Divide each row by its sum, or pass `partial=True` where rows may belong to no group.",
+    "Divide each row by its sum, with a column for every group. Where rows may belong to no group, "
+    "pass `partial=True`.",
 )
 PARTS = Wording("group", "Divide such rows by their sums.", at_most=True)
 
