@@ -18,7 +18,7 @@ import numpy as np
 
 import r2b
 
-BOUNDS = ("range", "range", "to_overall", "ratio", "target")
+BOUNDS = ("range", "range", "to_overall", "ratio", "target", "to_reference")
 
 
 def drawn(number: int) -> dict[str, Any]:
@@ -51,6 +51,8 @@ def drawn(number: int) -> dict[str, Any]:
         asked["sensitive_features"] = r2b.Membership(part)
     if bound == "target":
         asked["target"] = "population"
+    if bound == "to_reference":
+        asked["reference"] = "highest"
     if rng.random() < 0.3:
         asked["sample_weight"] = rng.uniform(0.2, 5.0, n_rows)
     return asked

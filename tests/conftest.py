@@ -45,6 +45,14 @@ def shell(
     return made
 
 
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut text files into many chunks, some of which end within a record."""
+    from r2b.engines.files.lines import TextStored
+
+    monkeypatch.setattr(TextStored, "size", 5_003)
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """Start a browser for the tests of a module."""

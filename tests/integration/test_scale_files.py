@@ -21,15 +21,8 @@ from r2b.engines.files import FileSource
 from r2b.engines.lazy import HeldSource
 from r2b.errors import InputError, MissingValueError, ProbabilityError, UnseenError, WeightError
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
 PEOPLE = file_tables.people()
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut text files into many chunks, some of which end within a record."""
-    from r2b.engines.files.lines import TextStored
-
-    monkeypatch.setattr(TextStored, "size", 5_003)
 
 
 def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> r2b.engines.Scan:

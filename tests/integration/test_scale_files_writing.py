@@ -19,16 +19,11 @@ from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
-from r2b.engines.files.lines import TextStored
 from r2b.errors import ParameterError
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
 PEOPLE = file_tables.people()
 FORMS = ("soft", "round", "sample", "expand")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TextStored, "size", 5_003)
 
 
 def fair_of(given: Any, **options: Any) -> r2b.FairLabels:

@@ -33,6 +33,7 @@ def made(name: str, rng: np.random.Generator, n_groups: int, epsilon: np.ndarray
         GROUPS[:n_groups],
         ["letter"],
         lambda: np.full(n_classes, 1.0 / n_classes),
+        lambda: rng.dirichlet(np.ones(n_classes), n_groups),
     )
     return BOUNDS[name].of(asked).at(epsilon)
 

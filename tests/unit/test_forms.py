@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from math import ceil, floor, fsum
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -26,9 +27,12 @@ from r2b._labels.rounding import (
     round_table,
     whole_counts,
 )
+from r2b._labels.rows import FORMS, Form
 from r2b._labels.sampling import expanded, sample_rows
+from r2b.app.making import _LAST
 from r2b.errors import InputError, ProbabilityError
 
+APP = Path(rounding.__file__).parents[1] / "app"
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
 
 
@@ -283,3 +287,10 @@ def test_rows_that_are_not_those_counted_before_are_refused() -> None:
     draws, pairs = draws_for(4_000, 0), np.arange(4_000) % 4
     with pytest.raises(InputError, match="not those that were counted before"):
         find_borders(np.tile([500, 500], (4, 1)), lambda look: look(pairs[1:], draws[1:]))
+
+
+def test_every_form_has_its_traits_and_is_offered_by_the_app() -> None:
+    assert tuple(FORMS) == get_args(Form)
+    page = (APP / "templates" / "work.html.j2").read_text(encoding="utf-8")
+    assert {form for form in FORMS if f'<option value="{form}">' in page} == set(FORMS)
+    assert set(_LAST) == set(FORMS)

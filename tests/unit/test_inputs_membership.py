@@ -93,7 +93,9 @@ def test_a_row_that_is_not_a_distribution_is_named(library, bad, fact, value):
     assert "normalize" not in str(caught.value) and "class" not in str(caught.value)
     if fact == "total":
         assert facts["count"] == 2
-        assert caught.value.remedy.startswith("Divide each row by its sum, or pass `partial=True`")
+        assert caught.value.remedy.startswith(
+            "Divide each row by its sum, with a column for every group."
+        )
     else:
         assert facts["group_name"] in ("0", "1", "a", "b")
 

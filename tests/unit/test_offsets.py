@@ -89,6 +89,21 @@ def test_the_fewest_changes_are_those_of_the_programme_written_out(bound):
     assert table.value(np.asarray(fair.soft_labels)) == pytest.approx(fewest(table), abs=1e-9)
 
 
+def test_means_whose_offsets_take_them_below_0_have_no_ratio():
+    # Without a floor at 0 both groups meet a level of -.15, whose ratio means nothing.
+    y, sex = np.arange(40) % 20 > 0, np.arange(40) // 20
+    fair = r2b.debias(
+        y,
+        sensitive_features=sex,
+        bound="ratio",
+        epsilon=0,
+        offsets=[[-0.2, 0.2], [-0.2, 0.2]],
+        objective="agreement",
+    )
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.excess <= 1e-9
+    np.testing.assert_allclose(fair.certificate.means[:, 0], 0.2, atol=1e-9)
+
+
 @pytest.mark.parametrize("soft", [False, True])
 def test_means_with_their_offsets_are_equal_and_raw_means_are_not(soft):
     who, offsets = sexes(3, soft=soft)

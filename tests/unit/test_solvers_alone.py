@@ -203,6 +203,24 @@ def test_prices_on_the_active_set_are_exact_long_before_the_iteration_is(case):
     assert exact <= 1e-10 < raw
 
 
+@pytest.mark.parametrize("side", ["p", "q"])
+def test_an_entry_that_does_not_lean_on_its_side_is_released(side):
+    case = Small("target", 0.2, 0.4, soft=True)
+    method, newton = InteriorPoint(case.problem), case.newton()
+    state = method.start(np.zeros(1))
+    while state.complementarity > 1e-10:
+        state = method.step(state)
+    at = state.point
+    (exact,) = method.on_face(at)
+    assert newton.start(exact).residual <= 1e-10
+    inside = method.entries.band & (at.p < at.b) & (at.q < at.a)
+    one = np.arange(inside.size).reshape(inside.shape) == np.flatnonzero(inside)[0]
+    leaning = {side: np.where(one, 2.0, getattr(at, side))}
+    first, released = method.on_face(replace(at, **leaning))
+    assert newton.start(first).residual > 1e-3
+    assert released[one] == 0 and newton.start(released).residual <= 1e-10
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_newton_by_steps_on_a_sample(bound):
     case = Small(bound, 0.02, 0.5, soft=True, rows=900, weighted=False)
@@ -280,6 +298,32 @@ def test_newton_s_direction_removes_the_residual_to_first_order(case):
     project_ = case.task.parity.project
     along = (project_(at + h * d).means - project_(at).means) / h
     assert changed == pytest.approx(-state.gap + damping * (d - along), abs=1e-5)
+
+
+@named
+def test_newton_s_safe_step_lowers_the_merit(case, monkeypatch):
+    def singular(*_):
+        raise np.linalg.LinAlgError
+
+    newton = case.newton()
+    rng = np.random.default_rng(1)
+    state = newton.start(0.1 * rng.normal(size=(case.problem.n_groups, 4)))
+    monkeypatch.setattr(Newton, "direction", singular)
+    safe = newton.step(state)
+    assert not safe.stalled and safe.merit < state.merit
+
+
+@named
+def test_newton_accepts_a_step_that_keeps_enough_of_its_promise(case):
+    newton = case.newton()
+    rng = np.random.default_rng(1)
+    state = newton.start(0.1 * rng.normal(size=(case.problem.n_groups, 4)))
+    state = replace(state, unpaid=1.0)  # the last ground to accept a step is that it falls
+    enough = SETTINGS.least_decrease * newton.gamma
+    enough *= case.task.parity.product(state.gap, state.gap)
+    assert enough > 1e-12
+    for part, accepted in ((2.0, True), (0.5, False), (-2.0, False)):
+        assert newton._accepts(state, replace(state, merit=state.merit - part * enough)) is accepted
 
 
 # --- the interior point by definition ---

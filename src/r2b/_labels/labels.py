@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, assert_never, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -20,8 +20,8 @@ from r2b._data.frames import Backend, frame_of, records
 from r2b._data.numbers import refuse_other_number
 from r2b._labels.realised import Realised
 from r2b._labels.result import Result
+from r2b._labels.rows import FORMS, LabelRows, MemoryRows, read_new
 from r2b._labels.rows import Form as Form
-from r2b._labels.rows import LabelRows, MemoryRows, read_new
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.summary import (
     Change,
@@ -356,7 +356,7 @@ class FairLabels(Result):
         random_state, key
             As for :meth:`round`.
         """
-        one_of("form", form, ("round", "sample"))
+        one_of("form", form, [name for name, traits in FORMS.items() if traits.drawn])
         return self._rows.realised_as(self.rule, self.certificate, form, seed_of(random_state), key)
 
     def frame(
@@ -539,10 +539,16 @@ class FairLabels(Result):
             classes = None if self.schema.is_soft else y
             rule = widened(self, classes, sensitive_features, control_features)
             rows = read_new(rule, y, data)
-        if form in ("soft", "expand"):
-            return rows.soft(rule, np.float64) if form == "soft" else rows.expand(rule, None)
-        method = rows.round if form == "round" else rows.sample
-        return method(rule, seed_of(random_state), None)
+        match form:
+            case "soft":
+                return rows.soft(rule, np.float64)
+            case "round":
+                return rows.round(rule, seed_of(random_state), None)
+            case "sample":
+                return rows.sample(rule, seed_of(random_state), None)
+            case "expand":
+                return rows.expand(rule, None)
+        assert_never(form)
 
     def in_memory(self) -> FairLabels:
         """Return the same labels with their rows read into memory."""

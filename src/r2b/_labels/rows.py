@@ -27,6 +27,38 @@ from r2b.errors import ParameterError, RowsUnavailableError
 Form = Literal["soft", "round", "sample", "expand"]
 
 
+@dataclass(frozen=True)
+class FormTraits:
+    """What a form of labels asks of rows, and gives them.
+
+    Attributes
+    ----------
+    drawn : bool
+        Every row gets one class, by its draw: rows have an order, or a key.
+    weighed : bool
+        It follows from the weights of rows.
+    repeated : bool
+        Rows are repeated, with classes and weights.
+    """
+
+    drawn: bool = False
+    weighed: bool = False
+    repeated: bool = False
+
+    @property
+    def classes(self) -> bool:
+        """Whether the first new column has classes; else all are probabilities."""
+        return self.drawn or self.repeated
+
+
+FORMS: dict[Form, FormTraits] = {
+    "soft": FormTraits(),
+    "round": FormTraits(drawn=True, weighed=True),
+    "sample": FormTraits(drawn=True),
+    "expand": FormTraits(weighed=True, repeated=True),
+}
+
+
 class LabelRows(ABC):
     """Rows that get new labels. What an engine cannot do where its rows are goes through memory.
 
@@ -81,8 +113,8 @@ class LabelRows(ABC):
     ) -> Realised:
         """Measure labels of one class per row."""
         rows = self.in_memory()
-        labels = (rows.round if form == "round" else rows.sample)(rule, seed, key)
-        return rows.realised(rule, proof, labels)
+        method = {"round": rows.round, "sample": rows.sample}[form]
+        return rows.realised(rule, proof, method(rule, seed, key))
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,8 +98,8 @@ class FamilyProof:
     ----------
     name : str
     bound : str
-        The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute,
-        "moments".
+        The shape: "range", "to_overall", "ratio", "target", "to_reference" or, for a continuous
+        attribute, "moments".
     epsilon : ndarray of shape (n_outcomes,)
     measure, measure_before : ndarray of shape (n_outcomes,)
         What the bound limits, at most epsilon where it is met, for the labels that go out and those

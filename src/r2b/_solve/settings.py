@@ -1,4 +1,4 @@
-"""Every number that the solvers are tuned by."""
+"""Numbers that the solvers are tuned by; constants of a single module stand in that module."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def labels_file(workspace: Workspace, choice: Choice) -> bytes:
     name = file_name(workspace, choice, choice.kind)
     how = reads_again(source, Format(choice.kind), workspace.reading.encoding or "utf-8")
     made = replace(FileSource.open(name, stream=io.BytesIO(stream.getvalue()), **how), spelled=True)
-    whole = choice.form in ("round", "sample")
+    whole = relabel.traits.drawn
     found = rows.measured(relabel, fair.certificate) if whole else None
     command = code_of(workspace, choice, task.columns)
     record = record_of(source, relabel, made, how, choice.options(), command, found)

@@ -20,6 +20,7 @@ from r2b._data.values import directions_kept
 from r2b._files.formats import as_text
 from r2b._files.text import megabytes
 from r2b._labels import FairLabels
+from r2b._labels.rows import FORMS
 from r2b.app.choices import NEEDED, TASKS, Choice
 from r2b.app.files import DELIMITERS, ENCODINGS, preview
 from r2b.app.making import SEEN, Made
@@ -164,7 +165,7 @@ def facts_for(
         fair,
         workspace.frontier(choice, known=known),
         label_name=choice.label,
-        leaving=(form, fair.realised_as(form)) if form in ("round", "sample") else None,
+        leaving=(form, fair.realised_as(form)) if FORMS[form].drawn else None,
         **shown,
     )
 

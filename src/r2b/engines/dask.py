@@ -181,7 +181,7 @@ def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
         Of new classes.
     """
     kinds = ["float64"] * len(relabel.names)
-    if relabel.form != "soft":
+    if relabel.traits.classes:
         kinds[0] = dtype
     rows: Any = part
     values: list[Any] = [[] for _ in kinds]

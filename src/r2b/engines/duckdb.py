@@ -82,10 +82,10 @@ class DuckDBSource(StreamSource):
         for place, name in enumerate(relabel.names):
             found = f"new.n{place}"
             value = f"CASE WHEN {found} IS NULL THEN error('{_CHANGED}') ELSE {found} END"
-            if relabel.form == "expand" and place == 0:
+            if relabel.traits.repeated and place == 0:
                 kind = self.table.types[self.names.index(keys[0])]
                 value = f"CAST({value} AS {kind})"
-            elif relabel.form == "expand" and weight is not None:
+            elif relabel.traits.repeated and weight is not None:
                 value = f"{value} * old.{quoted(weight)}"
             new.append(f"{value} AS {quoted(name)}")
         on = " AND ".join(
@@ -106,7 +106,7 @@ class DuckDBSource(StreamSource):
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
         roles, kinds = relabel.roles, [*self.table.types, *made.types[len(self.names) :]]
         # Arrow does not tell an ENUM from text in a dictionary
-        if not roles.soft and relabel.form != "soft":
+        if not roles.soft and relabel.traits.classes:
             kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]
         columns = [
             f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}"

@@ -106,7 +106,7 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
 
 def joins(relabel: Relabel) -> bool:
     """Tell whether new columns follow from the label and the attributes alone, and so by a join."""
-    return relabel.roles.counted and relabel.form in ("soft", "expand")
+    return relabel.roles.counted and not relabel.traits.drawn
 
 
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> Any:

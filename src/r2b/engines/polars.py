@@ -87,7 +87,7 @@ class PolarsSource(StreamSource):
         new = relabel(Batch(self.empty(relabel.needed))).columns
         empty: Any = polars.from_arrow(pyarrow().table(new))
         schema = self._schema | dict(empty.schema)
-        if relabel.form != "soft" and not roles.soft:
+        if relabel.traits.classes and not roles.soft:
             schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum
 
         def scan(

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
 from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.forms import FairRows, Response
-from r2b._labels.labels import Form
 from r2b._labels.rounding import classes_after
+from r2b._labels.rows import FORMS, Form, FormTraits
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import (
@@ -329,6 +329,11 @@ class Relabel:
         """Which columns are what."""
         return self.decode.roles
 
+    @property
+    def traits(self) -> FormTraits:
+        """What the form asks of rows, and gives them."""
+        return FORMS[self.form]
+
     @cached_property
     def response(self) -> Response:
         """The map from old to new labels, for every cell of the schema."""
@@ -343,8 +348,8 @@ class Relabel:
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
         roles = self.roles
-        weighs = roles.weight is not None and self.form in ("expand", "round")
-        key = roles.key if self.form in ("round", "sample") else ()
+        weighs = roles.weight is not None and self.traits.weighed
+        key = roles.key if self.traits.drawn else ()
         weight = (roles.weight,) if weighs else ()
         return tuple(dict.fromkeys([*roles.described, *weight, *key]))
 
@@ -352,7 +357,7 @@ class Relabel:
     def rows_at_once(self) -> int:
         """How many rows may get new labels at once: fewer where each gets a number per class."""
         by_row = self.form == "round" and self.borders is None
-        if self.form in ("soft", "expand") or self.roles.soft or by_row:
+        if not self.traits.drawn or self.roles.soft or by_row:
             return max(
                 1, min(RELABELLED_ENTRIES // len(self.decode.schema.classes), RELABELLED_ROWS)
             )
@@ -364,40 +369,49 @@ class Relabel:
         if len(batch) == 0:
             return self._none(batch)
         data = self.decode.read(batch)
-        if self.form == "soft":
-            matrix = self.rows(data).matrix(np.float64)
-            columns = zip(
-                self.names, np.ascontiguousarray(matrix.T)[-len(self.names) :], strict=True
-            )
-            return NewColumns({name: arrow.array(column) for name, column in columns})
-        if self.form == "expand":
-            rows, codes, parts = self.rows(data).expand()
-            weight = self.decode.weight(batch)
-            parts = parts if weight is None else parts * weight[rows]
-            made = [
-                self._classes(batch, codes),
-                arrow.array(parts),
-                arrow.array(rows + batch.first),
-            ]
-            return NewColumns(dict(zip(self.names, made, strict=False)), rows)
-        return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+        match self.form:
+            case "soft":
+                matrix = np.ascontiguousarray(self.rows(data).matrix(np.float64).T)
+                columns = zip(self.names, matrix[-len(self.names) :], strict=True)
+                return NewColumns({name: arrow.array(column) for name, column in columns})
+            case "expand":
+                rows, codes, parts = self.rows(data).expand()
+                weight = self.decode.weight(batch)
+                parts = parts if weight is None else parts * weight[rows]
+                made = [
+                    self._classes(batch, codes),
+                    arrow.array(parts),
+                    arrow.array(rows + batch.first),
+                ]
+                return NewColumns(dict(zip(self.names, made, strict=False)), rows)
+            case "round" | "sample":
+                return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+        assert_never(self.form)
 
     def _none(self, batch: Batch) -> NewColumns:
         """Return the new columns of a batch without rows, which have the types of all others."""
         arrow, roles = pyarrow(), self.roles
         kinds = [arrow.float64()] * len(self.names)
-        if self.form != "soft":
+        if self.traits.classes:
             classes = self.decode.schema.classes.values.tolist()
             old = arrow.array(classes) if roles.soft else batch.columns[roles.label[0]]
             kinds = [old.type, arrow.float64(), arrow.int64()]
         none = {name: arrow.array([], kind) for name, kind in zip(self.names, kinds, strict=False)}
-        return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
+        return NewColumns(none, np.empty(0, np.int64) if self.traits.repeated else None)
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Return the classes of a batch for "round" and "sample", as codes."""
         draws = self.decode.draws(batch, self.random_state)
-        if self.form == "sample":
-            return self.rows(data).sample(draws)
+        match self.form:
+            case "sample":
+                return self.rows(data).sample(draws)
+            case "round":
+                return self._rounded(batch, data, draws)
+            case "soft" | "expand":
+                raise AssertionError(f"{self.form!r} gives no class to each row")
+        assert_never(self.form)
+
+    def _rounded(self, batch: Batch, data: Dataset, draws: Whole) -> Array:
         if self.response.keeps_all and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
@@ -470,9 +484,9 @@ def new_names(
     base = f"{roles.stem}_fair" if stem is None else stem
     if not base:
         return ("",)  # refused with names that are taken
-    if form == "expand":
+    if FORMS[form].repeated:
         return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]
-    if form != "soft":
+    if FORMS[form].classes:
         return (base,)
     if stem is None and len(roles.label) > 1:
         return tuple(f"{name}_fair" for name in roles.label)

@@ -161,7 +161,7 @@ class SparkSource(Source):
         answers = lookup(tally.columns, relabel)
         places, new = [self.names.index(name) for name in keys], answers.column_names[len(keys) :]
         kinds = [*(fields[place].dataType for place in places), *[types.DoubleType()] * len(new)]
-        if relabel.form == "expand":
+        if relabel.traits.repeated:
             kinds[len(keys)] = kinds[0]
         named = zip(answers.column_names, kinds, strict=True)
         schema = types.StructType([types.StructField(name, kind) for name, kind in named])
@@ -181,7 +181,7 @@ class SparkSource(Source):
         )
         unknown = functions.when(functions.col("n0").isNull(), functions.raise_error(problem))
         columns = [unknown.otherwise(functions.col(name)).alias(name) for name in new]
-        if relabel.form == "expand" and roles.weight is not None:
+        if relabel.traits.repeated and roles.weight is not None:
             weight = functions.col(f"c{self.names.index(roles.weight)}").cast("double")
             columns[1] = columns[1] * weight
         both = self.plain.join(functions.broadcast(right), reduce(and_, same), "left")
@@ -193,7 +193,7 @@ class SparkSource(Source):
 
         roles, old = relabel.roles, self.plain.schema.fields
         kinds: list[types.DataType] = [types.DoubleType()] * len(relabel.names)
-        if relabel.form != "soft":
+        if relabel.traits.classes:
             classes = types.LongType() if roles.listed else types.StringType()
             kinds[0] = classes if roles.soft else old[self.names.index(roles.label[0])].dataType
         new = [

@@ -20,10 +20,9 @@ from r2b._data.values import warn
 from r2b._labels import FairLabels
 from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._labels.forms import refuse_large_round
-from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rounding import Found, Look, RowRounding, find_borders, padded, whole_counts
-from r2b._labels.rows import LabelRows, MemoryRows
+from r2b._labels.rows import FORMS, Form, LabelRows, MemoryRows
 from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch, Fold, add
@@ -186,7 +185,7 @@ class TableRows(LabelRows):
         self._refuse_counts()
         source, roles = self.source, self.roles
         one_of("form", form, Form)
-        keys, drawn = names_of(key, "key"), form in ("round", "sample")
+        keys, drawn = names_of(key, "key"), FORMS[form].drawn
         if drawn and not keys and not source.ordered:
             raise ParameterError(
                 f"The rows of {source.name} have no order, so that nothing tells them apart for "

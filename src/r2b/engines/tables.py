@@ -566,10 +566,10 @@ def _open_source(data: Any, options: dict[str, Any]) -> Source:
         return iceberg_source(data)
     if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
         return stream_source(data)
+    tables = ", ".join(dict.fromkeys(f"a {each.lstrip('_')}" for each in _SOURCES))
     raise ParameterError(
         f"A {called} is not a table that can be scanned.",
-        remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask "
-        "DataFrame, a Delta or Iceberg table, or a table, dataset or stream of Arrow; for "
+        remedy=f"Pass files, {tables}, an Iceberg table, or a dataset or stream of Arrow; for "
         "arrays and frames in memory use r2b.debias(y, sensitive_features=...).",
         kind=called,
     )

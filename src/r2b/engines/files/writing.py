@@ -149,7 +149,7 @@ def write_into(
 
 def _room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
     """Estimate the bytes that are written: what came in, and the new columns."""
-    soft = relabel.form == "soft"
+    soft = not relabel.traits.classes
     # Labels that follow from classes repeat, and Parquet writes what repeats once; text does not.
     each = 20 if shape.is_text and soft else 8 if soft and relabel.roles.soft else 1
     same = shape.kind == source.listing.format.kind
@@ -255,7 +255,7 @@ def _output(target: Any, file: Stored, schema: Any, shape: Format, relabel: Rela
         case "arrow":
             return _arrow_output(target, schema, file)
         case "xlsx":
-            n_rows = None if relabel.form == "expand" else file.n_rows
+            n_rows = None if relabel.traits.repeated else file.n_rows
             sheet = SheetWriter(target, schema.names, file.sheet, n_rows)
             return lambda piece: sheet.take(piece.record), sheet.close
         case kind if kind == file.kind:

@@ -16,7 +16,7 @@ from typing import Any
 from r2b._data import Dataset
 from r2b._data.values import one_of
 from r2b._labels import FairLabels
-from r2b._labels.rows import Form
+from r2b._labels.rows import FORMS, Form
 from r2b.engines.counts import counts_source
 from r2b.engines.reweighing import WeighedRows
 from r2b.engines.roles import ColumnRoles, names_of, refuse_alike
@@ -209,7 +209,7 @@ def _select(
     at = {name: f"old.{words.quoted(name)}" for name in (*roles.described, *roles.key)}
     kept = ["old.*"] if columns is None else [f"old.{words.quoted(name)}" for name in columns]
     within, failures, new = "", [], answers.new
-    if form in ("round", "sample"):
+    if FORMS[form].drawn:
         columns = columns or tuple(dict.fromkeys([*roles.key, *roles.described]))
         wanted = dict.fromkeys([*columns, *at])
         carried = {f'"c{place}"': f"old.{words.quoted(name)}" for place, name in enumerate(wanted)}
@@ -240,7 +240,7 @@ def _select(
         failures.append((f'old."rows" <> {rows}', _CHANGED, olds))
     for number, (name, kind) in enumerate(new):
         value = f"new.{words.quoted(name)}"
-        if form == "expand" and number == 1 and roles.weight is not None:
+        if FORMS[form].repeated and number == 1 and roles.weight is not None:
             value += f" * old.{words.quoted(roles.weight)}"
         cases = " ".join(
             f"WHEN {wrong} THEN {words.failure(message, values, kind)}"
@@ -297,13 +297,13 @@ def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> Column
 
 
 def _refuse_form(fair: FairLabels, words: Dialect, form: Form, roles: ColumnRoles) -> None:
-    if form == "expand" and fair.weighted and roles.weight is None:
+    if FORMS[form].repeated and fair.weighted and roles.weight is None:
         raise ParameterError(
             "The rows have weights, and their column is not known.",
             remedy="Pass `sample_weight`.",
             form=form,
         )
-    if form not in ("round", "sample"):
+    if not FORMS[form].drawn:
         return
     if not words.draws:
         raise ParameterError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from r2b._data.arrays import Array, Whole, as_objects, plain_value
 from r2b._data.merge import class_weights
 from r2b._files.arrow import pyarrow
 from r2b._labels.draws import BITS, uniforms_of
-from r2b._labels.labels import Form
 from r2b._labels.rounding import whole_counts
+from r2b._labels.rows import FORMS, Form
 from r2b._labels.rule import Rule
 from r2b._labels.sampling import expanded
 from r2b.engines.sql.dialects import Kind
@@ -22,6 +22,11 @@ from r2b.errors import ParameterError
 
 _KINDS: dict[Any, Kind] = {str: "text", bool: "truth", int: "whole"}
 _ARROW = {"text": "string", "whole": "int64", "truth": "bool_", "real": "float64"}
+_PLACES: list[tuple[str, Kind]] = [
+    ("r2b_from", "whole"),
+    ("r2b_to", "whole"),
+    ("r2b_rows", "whole"),
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,30 +85,39 @@ def answers_of(
     ]
     channel = rule.answers(len(classes))
     table = channel.reshape(len(combinations), -1)
-    new: list[tuple[str, Kind]]
+    new: list[tuple[str, Kind]] = [(names[0], kind)]
     columns: list[Array]  # the place of a combination, and what becomes of it
-    if form == "soft":
-        new = [(name, "real") for name in names]
-        columns = [np.arange(len(table)), *table.T[: len(names)]]
-    else:
-        new, columns = [(names[0], kind), (names[-1], "real")], [*expanded(table)]
-        if form != "expand":
-            new[1:] = [("r2b_from", "whole"), ("r2b_to", "whole"), ("r2b_rows", "whole")]
-            if form == "sample":
-                ends = _draw_borders(table)
-            else:
-                assert counts is not None
-                rows_by_class = class_weights(counts, ignore_weight=True)
-                numbers = whole_counts(rows_by_class, channel, random_state)
-                ends = np.cumsum(numbers.reshape(table.shape), axis=1)
-            starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
-            at = np.nonzero(starts < ends)
-            columns = [*at, starts[at], ends[at], ends[at[0], -1]]
+    match form:
+        case "soft":
+            new = [(name, "real") for name in names]
+            columns = [np.arange(len(table)), *table.T[: len(names)]]
+        case "expand":
+            new += [(names[-1], "real")]
+            columns = [*expanded(table)]
+        case "sample":
+            new += _PLACES
+            columns = _stretches(_draw_borders(table))
+        case "round":
+            assert counts is not None
+            rows_by_class = class_weights(counts, ignore_weight=True)
+            numbers = whole_counts(rows_by_class, channel, random_state)
+            new += _PLACES
+            columns = _stretches(np.cumsum(numbers.reshape(table.shape), axis=1))
+        case _:
+            assert_never(form)
+    if FORMS[form].classes:
         columns[1] = as_objects(classes)[columns[1]]
     found = zip(*(column.tolist() for column in columns), strict=True)
     keys = [(f"k{place}", each) for place, each in enumerate([kind, *(of for _, of in parts)])]
     nulls = [False, *(None in values for values, _ in parts)]
     return Answers(keys, new, nulls, [(*combinations[one], *rest) for one, *rest in found])
+
+
+def _stretches(ends: Whole) -> list[Array]:
+    """Return combinations and classes, and the places that are theirs: from, to and of how many."""
+    starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
+    at = np.nonzero(starts < ends)
+    return [*at, starts[at], ends[at], ends[at[0], -1]]
 
 
 def _draw_borders(table: Array) -> Whole:
