@@ -57,6 +57,25 @@ def test_tags_leave_as_in_python_and_are_verified(shell: Shell, form: str, kind:
     assert shell(f"verify fair.{kind}").out.count("  ok  ") == 3
 
 
+@pytest.mark.parametrize("form", ["round", "sample"])
+def test_the_summary_states_the_disparity_of_the_tags_in_the_file(shell: Shell, form: str) -> None:
+    words = ("--form", form, "--epsilon", "0.01", "--force", "-o", "fair.csv")
+    facts = shell("debias tags.csv", *TAGS, *words, "--json").facts
+    said = shell("debias tags.csv", *TAGS, *words).out
+    assert f"-> {facts['disparity']:.4f} in these labels, one class per row ({form})" in said
+    assert "0.0100 as probabilities" in said and "above the bound of" in said
+    line = next(each for each in said.splitlines() if each.startswith("  dog "))
+    own = facts["tags"]["dog"]
+    numbers = [own["disparity_before"], own["disparity"], own["probabilities"]["disparity"]]
+    assert line.split()[1:] == [*(f"{each:.4f}" for each in numbers), "0.01"]
+
+
+def test_the_bound_of_a_tag_is_what_is_compared_with_the_one_required(shell: Shell) -> None:
+    assert shell("debias tags.csv", *TAGS, "--epsilon", "0.01", "-o", "fair.csv").code == 0
+    done = shell("verify fair.csv --epsilon 0.001")
+    assert done.code == 1 and done.out.count("epsilon as required: at most 0.01") == 3
+
+
 def test_an_edited_tag_fails(shell: Shell) -> None:
     assert shell("debias tags.csv --form round -o fair.csv -q", *TAGS).code == 0
     written = pd.read_csv("fair.csv")

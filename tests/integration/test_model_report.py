@@ -159,6 +159,23 @@ def test_the_promise_is_that_of_these_rows(fair: Any, report: Any) -> None:
     assert "No promise can be made: The rows have weights" in uneven.to_markdown()
 
 
+@pytest.mark.parametrize("weight", [None, np.linspace(1.0, 2.0, 2000)], ids=["plain", "weighted"])
+def test_whether_an_epsilon_that_is_stated_is_met_stands_in_the_report(weight: Any) -> None:
+    sex = np.repeat(["f", "m"], 1000)
+    decided = np.where(np.arange(2000) % 10 < np.where(sex == "f", 6, 3), "yes", "no")
+    given = {"sensitive_features": {"sex": sex}, "sample_weight": weight, "n_boot": 0}
+    for epsilon, verdict in ((0.05, "not met"), (0.3, "met"), (0.28, "not shown")):
+        report = predictions_report(decided, epsilon=epsilon, **given)
+        (asked,) = report.facts["model"]["asked"]
+        assert (asked["epsilon"], asked["verdict"]) == (epsilon, verdict)
+        page = report.to_markdown()
+        assert f"| Asked | {100 * epsilon:.1f} points | at most, of the model; " in page
+        assert "The two groups of a family that differ most are compared." in report.to_html()
+    report = predictions_report(decided, epsilon=0.05, n_permutations=0, **given)
+    assert report.facts["model"]["asked"] is None
+    assert "whether it is met was not tested" in report.to_markdown()
+
+
 def test_checksums_date_versions_purpose_and_owner_are_stated(fair: Any, report: Any) -> None:
     trace = report.facts["trace"]
     assert trace["input"]["sha256"] == fingerprint(JOB[NEW], sensitive_features=GROUPS)

@@ -15,6 +15,7 @@ import pytest
 import r2b
 from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.report import fingerprint
+from r2b.report.views import four_fifths
 
 FEW = {"n_permutations": 20, "n_boot": 0}
 
@@ -207,6 +208,27 @@ def test_figures_of_small_cells_are_nowhere_and_do_not_follow_from_the_others(al
     assert all("&lt;10" in page for page in (report.to_markdown(), report.to_html()))
     assert "191 rows" not in report.to_markdown() and "191 rows" not in report.to_html()
     assert "has 4 rows" not in report.to_markdown() and "(4 rows)" not in report.to_html()
+
+
+def test_a_class_with_hidden_cells_shows_no_difference_and_no_ratio() -> None:
+    shares = {"A": (50, 30, 20), "B": (50, 30, 20), "C": (60, 38, 2), "D": (60, 38, 2)}
+    y = [
+        name
+        for counts in shares.values()
+        for name, n in zip("xyz", counts, strict=True)
+        for _ in range(n)
+    ]
+    group = [name for name in shares for _ in range(100)]
+    report = r2b.audit(y, sensitive_features={"g": group}, **FEW).report(suppress_below=10)
+    (family,) = report.facts["audit"]["families"]
+    assert family["ratio_by_class"] == [50 / 60, "<10", "<10"] and family["ratio"] == "<10"
+    assert family["disparity_by_class"][1:] == ["<10", "<10"]
+    (ratios,) = four_fifths(report.facts)
+    assert (ratios["below"], ratios["classes"], ratios["hidden"]) == (0, 1, 2)
+    page = report.to_html()
+    assert "0 of 1 class below 0.8. 2 classes with small cells not shown." in page
+    assert "lowest share of a group over the highest" not in page
+    assert "A class with such cells shows no difference and no ratio" in page
 
 
 def test_what_cannot_be_reported_is_refused(fair: r2b.FairLabels, tmp_path: Path) -> None:

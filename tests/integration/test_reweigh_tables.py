@@ -113,6 +113,20 @@ def test_the_command_writes_a_column_and_a_rule(memory, parquet, tmp_path, capsy
     assert r2b.load(rule).disparity == pytest.approx(memory.disparity, abs=1e-9)
 
 
+def test_the_command_says_what_to_multiply_weights_with(tmp_path, capsys):
+    shell, table, out = Shell(capsys, tmp_path), tmp_path / "people.csv", tmp_path / "out.csv"
+    table.write_text("sex,race,job,w\n" + "f,a,x,1\nf,b,y,2\nm,a,y,3\nm,b,x,1\n" * 9)
+    words = f"reweigh {table} --label job --epsilon 0 --force -o {out}"
+    done = shell(f"{words} --sensitive sex --weight w")
+    assert done.code == 0 and done.out.startswith("Row weights: solved")
+    assert "  new column        weight; multiply with w" in done.out
+    done = shell(f"verify {out}")
+    assert done.code == 2 and "multiply them with those that rows had" in done.err
+    done = shell(f"{words} --sensitive sex,race --representation f=0.5 --representation m=0.5")
+    assert done.code == 2 and "Pass --representation equal" in done.err
+    assert "--families crossed" in done.err and "{" not in done.err
+
+
 def test_the_command_says_what_would_work(parquet, tmp_path, capsys):
     shell, out = Shell(capsys, tmp_path), tmp_path / "out.csv"
     words = f"reweigh {parquet} --label job --sensitive sex -o {out}"

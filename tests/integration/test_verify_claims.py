@@ -46,8 +46,13 @@ FORGERIES = {
         0,
         "outcome           any: boss, clerk",
     ),
-    f"{SEX} --epsilon none=0.01": (f"{SEX} --epsilon 0.01", 1, "3 epsilons by class"),
-    f"{SEX} --epsilon 1": (SEX, 1, "at most 1.0"),
+    f"{SEX} --outcomes all=boss,clerk,none --epsilon 0": (
+        f"{SEX} --outcomes all=boss,clerk,none --epsilon 0",
+        1,
+        "nothing is compared",
+    ),
+    f"{SEX} --epsilon none=0.01": (f"{SEX} --epsilon 0.01", 1, "at most 0.01, for 1 of 3 classes"),
+    f"{SEX} --epsilon 1": (SEX, 1, "compared          the bound limits nothing"),
     "--label job --continuous age --epsilon 0.1": (
         "--label job --sensitive age --epsilon 0.1",
         0,
@@ -246,3 +251,23 @@ def test_rows_that_were_divided_by_their_sums_are_told(shell: Shell, row: str, s
     words = "--label-columns a,b --sensitive sex --normalize"
     assert shell(f"debias people.csv -o fair.csv -q {words}").code == 0
     assert f"  label             2 columns of probabilities{said}\n" in shell("verify fair.csv").out
+
+
+def test_classes_without_a_bound_are_named(shell: Shell) -> None:
+    words = f"{SEX} --epsilon 0.01 --epsilon clerk=0.05 --epsilon none=inf"
+    assert shell(f"debias people.csv -o fair.csv -q {words}").code == 0
+    done = shell("verify fair.csv --epsilon 0.05")
+    assert "at most 0.01 to 0.05 by class, for 2 of 3 classes\n    not bound       none" in done.out
+    assert "epsilon as required                      some classes have no bound" in done.out
+
+
+def test_rows_left_out_of_some_families_are_counted(shell: Shell) -> None:
+    lines = table().splitlines()
+    lines[1:11] = ["," + line.partition(",")[2] for line in lines[1:11]]
+    shell.write("people.csv", "\n".join(lines) + "\n")
+    asked = f"{BOTH} --families marginal --missing exclude --epsilon 0.01"
+    assert shell(f"debias people.csv -o fair.csv -q {asked}").code == 0
+    out = shell("verify fair.csv").out
+    assert out.count("    left out        10 rows") == 1 and "left out          none" not in out
+    sex = out.index("bound             sex: ")
+    assert sex < out.index("left out        10 rows") < out.index("bound             race: ")

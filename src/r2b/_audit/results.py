@@ -595,8 +595,8 @@ class Audit:
         date : datetime, str or False, optional
             As for :meth:`r2b.FairLabels.report`.
         suppress_below : int
-            Figures of cells of fewer rows are left out, with as many others as it takes that they
-            do not follow; 0 leaves out none.
+            Figures of cells of fewer rows are left out, with as many others as it takes that no
+            single one follows from the shares of its group or class; 0 leaves out none.
         verify : str, optional
             Shown as the way to check the report, instead of the Python lines.
 
@@ -692,14 +692,14 @@ def _lines(found: Audit) -> Iterator[str]:
         n_clusters = counted(found.clusters, "cluster")
         yield f"  assumed           {n_clusters} of rows, independent of each other"
     elif found.n_permutations or found.n_boot:
-        several = "if people or annotators have several rows each, say so with clusters"
+        several = "if people or annotators have several rows each, name them as clusters"
         yield f"  assumed           rows are independent; {several}"
     if found.small:
         where, group, rows = found.small[0]
         have = counted(len(found.small), "group has", "groups have")
         yield (
             f"  small             {have} fewer than {FEWEST} rows, the smallest {rows:.3g}: "
-            f"{start}{written(group)}{_in(where)}; see min_group_size"
+            f"{start}{written(group)}{_in(where)}; such groups can be merged or left out"
         )
     if found.left_out > 0:
         yield f"  left out          {100 * found.left_out:.2f} % of the weight is in no family"

@@ -228,6 +228,8 @@ def stored_as(what: str) -> Iterator[None]:
     """Turn the errors of Python about what is stored in a file into one about the file."""
     try:
         yield
+    except FileFormatError:  # it says which part
+        raise
     except UNREADABLE as error:
         problem = f"The stored {what} cannot be read: {type(error).__name__} ({error})."
         raise FileFormatError(problem, remedy="Save the object again with this release.") from error

@@ -655,7 +655,7 @@ class FairLabels(Result):
             ``label_name``: what the label is called. ``date``: a datetime or a text to be stated,
             or False for none; by default now, or what SOURCE_DATE_EPOCH says. The same input and
             date return the same bytes. ``suppress_below``: figures of cells of fewer rows are left
-            out, with as many others as it takes that they do not follow; 0 for none. ``verify``:
+            out, with others from which they would follow; 0 for none. ``verify``:
             shown as the way to check the report, instead of the Python lines. ``n_permutations``,
             ``n_boot``, ``level``: as for :func:`r2b.audit`.
 

@@ -268,11 +268,11 @@ def _parity(fair: FairLabels, drawn: tuple[str, Realised] | None) -> list[str]:
         f"{'':20}{proof.disparity:.4f} as probabilities{bound}",
     ]
     if found.excess > PROVEN:
-        lines.append(f"{'':20}{found.excess:.4f} above the bound: {_why(fair, form)}")
+        lines.append(f"{'':20}{found.excess:.4f} above the bound: {why_apart(fair, form)}")
     return lines
 
 
-def _why(fair: FairLabels, form: str) -> str:
+def why_apart(fair: FairLabels, form: str) -> str:
     """Explain why labels of one class per row are not where the probabilities are."""
     if form == "sample":
         return (

@@ -27,9 +27,11 @@ from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed, warn, written
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import FairLabels
+from r2b._labels.realised import Realised
+from r2b._labels.summary import why_apart
 from r2b._labels.task import Task
 from r2b._plot import Measure, measures, percent
-from r2b._solve.certificate import Certificate
+from r2b._solve.certificate import PROVEN, Certificate
 from r2b._solve.solvers import Status
 from r2b.errors import DataWarning, ParameterError, UnseenError
 
@@ -364,16 +366,7 @@ class FairTags:
         )
 
     def __str__(self) -> str:
-        proof, many = self.certificate, 20
-        lines = [f"{repr(self)[1:-1]}", f"  {'tag':24}before    after     epsilon"]
-        order = np.argsort(-proof.disparity_before_by_tag, kind="stable")[:many]
-        lines += [
-            f"  {written(str(self.names[k])):24}{proof.disparity_before_by_tag[k]:<10.4f}"
-            f"{proof.disparity_by_tag[k]:<10.4f}{proof.epsilon[k]:g}"
-            for k in order
-        ]
-        more = len(self.names) - many
-        return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
+        return summarize_tags(self)
 
     def __repr__(self) -> str:
         proof = self.certificate
@@ -381,6 +374,46 @@ class FairTags:
             f"<FairTags: {len(self.names)} tags, {self.status.value}, disparity "
             f"{proof.disparity_before:.4f} -> {proof.disparity:.4f}>"
         )
+
+
+def summarize_tags(
+    fair: FairTags, form: str = "soft", found: Sequence[Realised] | None = None
+) -> str:
+    """Describe the tags in a table.
+
+    Parameters
+    ----------
+    fair : FairTags
+    form : str
+    found : sequence of Realised, optional
+        What holds for one class per row of each tag; by default probabilities are described.
+    """
+    proof, many = fair.certificate, 20
+    before, after = proof.disparity_before_by_tag, proof.disparity_by_tag
+    columns = {"before": before, "after": after}
+    lines = [f"{repr(fair)[1:-1]}"]
+    if found is not None:
+        columns = {"before": before, "after": np.array([each.disparity for each in found])}
+        columns["as probabilities"] = after
+        lines = [
+            f"FairTags: {len(fair.names)} tags, {fair.status.value}, disparity "
+            f"{proof.disparity_before:.4f} -> {columns['after'].max():.4f} in these labels, one "
+            f"class per row ({form})",
+            f"  {proof.disparity:.4f} as probabilities",
+        ]
+        above = [each.excess for each in found]
+        worst = above.index(max(above))
+        if above[worst] > PROVEN:
+            name, why = written(str(fair.names[worst])), why_apart(fair.labels[worst], form)
+            lines.append(f"  {above[worst]:.4f} above the bound of {name}: {why}")
+    widths = {name: max(10, len(name) + 2) for name in columns}
+    heads = "".join(f"{name:{width}}" for name, width in widths.items())
+    lines.append(f"  {'tag':24}{heads}epsilon")
+    for k in np.argsort(-before, kind="stable")[:many]:
+        figures = "".join(f"{columns[name][k]:<{width}.4f}" for name, width in widths.items())
+        lines.append(f"  {written(str(fair.names[k])):24}{figures}{proof.epsilon[k]:g}")
+    more = len(fair.names) - many
+    return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
 
 
 def seeds_of(random_state: Any, tags: Sized) -> list[int]:

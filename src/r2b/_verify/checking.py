@@ -145,7 +145,8 @@ class Verification:
             shared = next((each for each in every if each is not None), None)
             if shared is not None:
                 told = claim_lines({**shared, "label": list(map(str, self.tags))})
-                lines = [each for each in told if each[0] not in ("label", "columns", "bound")]
+                own = ("label", "columns", "bound", "  not bound")
+                lines = [each for each in told if each[0] not in own]
         elif claim is not None:
             lines = claim_lines(claim)
         if self.disparity is not None:
@@ -299,7 +300,10 @@ def verify(
             f"There is no file {path!r}.", remedy="Check the path.", code="no-file", path=path
         )
     if not os.path.exists(proof):
-        remedy = "Name the one that r2b debias wrote beside its output with `certificate=...`."
+        remedy = (
+            "Name the one that r2b debias wrote beside its output with `certificate=...`. Row "
+            "weights have none: multiply them with those that rows had, and audit with the product."
+        )
         raise ParameterError(f"There is no certificate {proof!r}.", remedy=remedy, path=proof)
     try:
         records = read_records(proof)
@@ -433,7 +437,10 @@ class _Checking:
         fair, record = self.fair, self.record
         claim = claim_of(fair, record, self.cells, self.counted)
         groups = sum(len(each["groups"]) for each in claim["families"])
-        self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", "nothing is compared")
+        bounds = [member.bound for member in fair.families.members]
+        idle = all((bound.epsilon >= bound.largest).all() for bound in bounds)
+        wrong = "the bound limits nothing" if idle else "nothing is compared"
+        self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", wrong)
         named = required_checks(fair, record, claim, required, reading, tag=tag, strict=strict)
         return Verification(path, [*named, *self.checks], claim, **self.measured)
 

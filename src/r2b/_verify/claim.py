@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from r2b._data.outcomes import read_outcomes
 from r2b._data.values import json_value, written
 from r2b._files.formats import as_text
 from r2b._labels import FairLabels
-from r2b._labels.summary import MEASURES, SHOWN_FAMILIES
+from r2b._labels.summary import MEASURES, SHOWN_FAMILIES, format_epsilon
+from r2b._labels.summary import counted as plural
 from r2b._solve.certificate import PROVEN
 from r2b._verify.record import Record
 from r2b.engines.roles import names_of
@@ -76,7 +78,10 @@ def claim_of(
         places = getattr(how, "columns", None) or (how.column,)  # type: ignore[attr-defined]
         of = tuple(fair.schema.columns[place] for place in places)
         several = member.n_groups > 1 or not bound.compares_groups
-        if several and (bound.epsilon < bound.largest).any():
+        binds = bound.epsilon < bound.largest
+        if families.outcomes is not None:  # one that counts all classes alike is always met
+            binds = binds & (np.ptp(families.outcomes.matrix, axis=1) > 0)
+        if several and binds.any():
             compared.add(of)
         if isinstance(how, Crossings):
             values = defaultdict[int, list[str]](list)
@@ -87,6 +92,10 @@ def claim_of(
         rows = [None] * len(names)
         if of_groups is not None and bound.compares_groups:
             rows = [round(each) for each in of_groups[member.groups]]
+        outside = None
+        if cells is not None:
+            left = how.stratum.of(cells) & ~how.counted(cells)
+            outside = int(cells.counts[left].sum())
         epsilons = np.unique(bound.epsilon)
         groups = zip(map(str, names), rows, strict=True)
         found.append(
@@ -95,7 +104,9 @@ def claim_of(
                 "columns": of,
                 "bound": bound.name,
                 "epsilon": epsilons[0] if len(epsilons) == 1 else bound.epsilon,
+                "not_bound": fair.outcomes[np.isinf(bound.epsilon)],
                 "offsets": member.offsets is not None,
+                "left_out_rows": outside,
                 "groups": [{"name": name, "rows": n_rows} for name, n_rows in groups],
             }
         )
@@ -160,8 +171,10 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     if weight is not None:
         least = "" if claim["weights"] is None else ", from {:g} to {:g}".format(*claim["weights"])
         lines.append(("weights", f"{written(weight)}{least}"))
-    for family in families[:SHOWN_FAMILIES]:
-        lines += _family_lines(family)
+    # families of which other rows are left out than of all
+    apart = [each["left_out_rows"] not in (None, claim["left_out_rows"]) for each in families]
+    for family, own in [*zip(families, apart, strict=True)][:SHOWN_FAMILIES]:
+        lines += _family_lines(family, own)
     more = len(families) - SHOWN_FAMILIES
     lines.append(("", f"and {more} more families" if more > 0 else ""))
     for name, values in [*claim["merged"].items()][:SHOWN_FAMILIES]:
@@ -178,7 +191,7 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
     if claim["random_state"] is not None:
         form += f" (seed {claim['random_state']}, by {_names(claim['key']) or 'row number'})"
-    left_out = "none"
+    left_out = "" if any(apart) else "none"
     if claim["left_out"] > 0:
         whose = "rows" if weight is None else "weight"
         among = f", among them {_names(claim['excluded'])}" if claim["excluded"] else ""
@@ -186,17 +199,17 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*lines, ("form", form), ("left out", left_out), ("absent", _names(claim["absent"]))]
 
 
-def _family_lines(family: Mapping[str, Any]) -> list[tuple[str, str]]:
-    epsilon, groups = family["epsilon"], family["groups"]
-    if isinstance(epsilon, list):
-        epsilon = f"{len(epsilon)} epsilons by class"
+def _family_lines(family: Mapping[str, Any], apart: bool) -> list[tuple[str, str]]:
+    groups, epsilon = family["groups"], format_epsilon(np.atleast_1d(family["epsilon"]))
     measure = f"{MEASURES[family['bound']]} at most {epsilon}{', with offsets' * family['offsets']}"
     rows = [
         f"{written(each['name'])} {each['rows']:,}" for each in groups if each["rows"] is not None
     ]
     return [
         ("bound", f"{written(family['name']) or 'groups'}: {measure}"),
+        ("  not bound", _names([str(each) for each in family["not_bound"]])),
         ("  rows", _listed(rows)),
+        ("  left out", plural(family["left_out_rows"], "row") if apart else ""),
     ]
 
 
@@ -264,7 +277,8 @@ def required_checks(
         "only empty fields are missing": {*claim["missing"]}
         - {"", *names_of(reading.get("na"), "na")},
         "the file is read as it shows": {*claim["reading"]} - {*reading},
-        "no rows are left out": claim["left_out"] > 0 and not excluding,
+        "no rows are left out": not excluding
+        and (claim["left_out"] > 0 or any(each["left_out_rows"] for each in claim["families"])),
     }
     return checks + [
         Check(name, not wrong, "no" if wrong else "yes") for name, wrong in odd.items()
@@ -296,7 +310,9 @@ def _compared(
         most = epsilon_per_class(wanted, fair.outcomes.tolist())
         each = [member.bound.epsilon for member in fair.families.members]
         right = all((epsilon <= most + PROVEN).all() for epsilon in each)
-        return right, f"at most {max(float(epsilon.max()) for epsilon in each):g}"
+        limited = np.isfinite(most) | np.isinf(most).all()
+        largest = max(float(epsilon[limited].max()) for epsilon in each)
+        return right, "some classes have no bound" if largest == inf else f"at most {largest:g}"
     if part == "bound":
         names = {family["bound"] for family in families} - {"moments"}
         return names <= {wanted}, _names(sorted(names)) or "moments"

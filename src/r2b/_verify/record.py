@@ -185,7 +185,8 @@ def read_records(path: str) -> dict[Any, tuple[FairLabels, Record]]:
     if isinstance(content, dict) and content.get("format") == WEIGHTS:
         raise FileFormatError(
             f"{path} holds row weights, and no certificate of new labels.",
-            remedy="Measure weighted rows by an audit with `sample_weight=...`.",
+            remedy="Measure weighted rows by an audit with `sample_weight=...`, the product of "
+            "these weights and those that rows had before.",
             path=path,
         )
     if isinstance(content, dict) and content.get("format") == TAGS:

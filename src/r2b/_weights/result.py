@@ -455,6 +455,9 @@ class RowWeights(Result):
         note = f"largest weight {self.largest_weight:.3g}"
         return self._drawn_means(ax, family, "Weighted shares", note)
 
+    def __str__(self) -> str:
+        return repr(self)[1:-1].replace("RowWeights", "Row weights", 1)
+
     def __repr__(self) -> str:
         proof = self.certificate
         rows = ""

@@ -259,8 +259,14 @@ def read_totals(
     if isinstance(representation, Mapping) and set(map(str, representation)) <= set(members):
         wanted = {str(name): each for name, each in representation.items()}
     elif representation != "equal" and len(members) > 1:
-        problem = f"representation is {representation!r}, and there are {len(members)} families."
-        remedy = f"Pass a mapping from families, which are {listed(members)}, or 'equal'."
+        problem = (
+            "`representation` does not say which family it is of, and there are "
+            f"{len(members)} families: {listed(members)}."
+        )
+        remedy = (
+            "Pass `representation=equal`, or compare one family with `families=crossed`; in Python "
+            "a mapping from families to shares is another way."
+        )
         raise ParameterError(problem, remedy=remedy, representation=representation)
     for name, each in wanted.items():
         groups = families.members[members[name]].groups

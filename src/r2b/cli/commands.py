@@ -34,7 +34,7 @@ from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.storage import tags_content
 from r2b._labels.summary import summarize
-from r2b._labels.tags import FairTags, seeds_of
+from r2b._labels.tags import FairTags, seeds_of, summarize_tags
 from r2b._labels.task import Task
 from r2b._verify.record import beside, encoded, reads_again, record_of
 from r2b.cli import options, output
@@ -351,7 +351,9 @@ def _debiased(
         whole = FairTags(np.array(tags), tuple(one.fair for one in made))
         worst = {name: max(one[name] for one in each) for name in ("disparity_before", "disparity")}
         tagged = dict(zip(tags, each, strict=True))
-        facts, text = {**_outcome(whole, form, new), **worst, "tags": tagged}, str(whole)
+        held = None if found is None else [one.found for one in made if one.found is not None]
+        facts = {**_outcome(whole, form, new), **worst, "tags": tagged}
+        text = summarize_tags(whole, form, held)
     status = whole.status
     _, advice = output.rendered(R2BError("", remedy=status.advice))
     names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
@@ -419,7 +421,8 @@ def reweigh_command(
     """Find the row weights closest to 1 under which groups agree, and write DATA with them.
 
     Labels stay as they are. Every group keeps its total weight, or gets the share that
-    --representation asks for. Class labels are counted; other rows are read into memory.
+    --representation asks for. Where rows have weights of their own (--weight), the new ones are
+    factors: multiply both before use. Class labels are counted; other rows are read into memory.
 
     \b
     Examples:
@@ -440,7 +443,10 @@ def reweigh_command(
         if save is not None:
             writer.write(save, json.dumps(found.to_json(), allow_nan=False).encode())
         writer.commit()
-    return Done(found.to_json() | {"files": files}, str(found), files, found.status.ok)
+    own = columns["sample_weight"]
+    times = "" if own is None else f"; multiply with {one_line(own)}: groups agree by the product"
+    text = f"{found}\n  {'new column':18}{one_line(new_column)}{times}"
+    return Done(found.to_json() | {"files": files}, text, files, found.status.ok)
 
 
 @group.command("report", short_help="Report on the decisions of a model.")
@@ -515,7 +521,8 @@ def report_command(
         writer.commit()
     facts = report.facts
     within = _within(max_disparity, [each["disparity"] for each in facts["audit"]["families"]])
-    return Done(facts, words.title(facts), {"report": output}, within)
+    title = words.title(facts).replace(words.SPACE, " ")
+    return Done(facts, title, {"report": output}, within)
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")

@@ -126,7 +126,8 @@ _OPTIONS: dict[str, Option] = {
         default=0.01,
     ),
     "report.epsilon": _option(
-        "The difference that was asked of the model.", type=click.FloatRange(0, 1)
+        "The difference that was asked of the model; the report says whether it is met.",
+        type=click.FloatRange(0, 1),
     ),
     "confidence": _option("Confidence of the promise about new rows.", default=0.95, type=_SHARE),
     "epsilons": _several("Epsilons to solve for: '0,0.01,0.05', or repeated.", metavar="NUMBERS"),
@@ -193,7 +194,11 @@ _OPTIONS: dict[str, Option] = {
     "table.output": _file("File to write; - is standard output.", "--output -o", required=True),
     "output_format": _option("Format of the output, if its name does not tell.", metavar="FORMAT"),
     "save": _file("File for the rule, which r2b.load reads."),
-    "weight.new_column": _option("Name of the new column.", default="weight", metavar="NAME"),
+    "weight.new_column": _option(
+        "Name of the new column; multiply it with that of --weight.",
+        default="weight",
+        metavar="NAME",
+    ),
     "form": _option(
         "Form in which labels are returned.", type=click.Choice(get_args(Form)), default="soft"
     ),

@@ -31,6 +31,12 @@ from r2b.report.suppress import suppressed
 from r2b.report.trace import check_lines, files_of, fingerprint, stamp, versions
 from r2b.report.words import Facts, as_facts, bounded_families, limits_of
 
+WIDEST = 0.1
+"""Where new rows may be farther above epsilon than this, it is not shown that a bound is met.
+
+This is the rule of the verdicts of fair models, whose module needs scikit-learn.
+"""
+
 
 class ModelReportOptions(TypedDict, total=False):
     """Options of every report on a model; :func:`r2b.model_report` describes them."""
@@ -228,6 +234,8 @@ def predictions_report(
     undrawn = replace(draws, n_permutations=0, n_boot=0)
     found = audit_dataset(decided, request, draws)
     before = None if old is None else audit_dataset(old, request, undrawn)
+    if not verdicts and "criteria" not in asked and is_a(Real, epsilon):
+        verdicts = as_facts(_verdicts(found, epsilon))
     name = chosen["label_name"] or getattr(y if y is not None else y_pred, "name", None)
     facts = facts_of_audit(
         found,
@@ -298,6 +306,34 @@ def _versions(model: Any) -> dict[str, str]:
     names = sorted({type(one).__module__.split(".")[0] for one in each})
     found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {name: text for name, text in found.items() if isinstance(text, str) and name != "r2b"}
+
+
+def _verdicts(found: Audit, epsilon: float) -> list[dict[str, Any]]:
+    """Judge the largest difference of each family, by the rule of models that make verdicts."""
+    verdicts = []
+    for each in found.families:
+        if each.chance is None:
+            continue
+        most, chance, verdict = each.disparity, each.chance.quantile, "not shown"
+        if most > epsilon + chance:
+            verdict = "not met"
+        elif most <= np.hypot(epsilon, 0.5 * chance) and most + chance <= epsilon + WIDEST:
+            verdict = "met"
+        verdicts.append(
+            {
+                "family": each.name,
+                "criterion": "demographic_parity",
+                "group": each.name,
+                "other": "each other",
+                "class_name": each.largest.class_name,
+                "n_rows": float(sum(each.rows)),
+                "disparity": most,
+                "epsilon": float(epsilon),
+                "chance": chance,
+                "verdict": verdict,
+            }
+        )
+    return verdicts
 
 
 def _asked(verdicts: list[Facts], below: int) -> list[Any]:

@@ -11,10 +11,11 @@ from typing import Any
 from r2b._audit import Audit
 from r2b._audit.measure import Draws, audit_families
 from r2b._data import Dataset
+from r2b._data.values import one_of
 from r2b._files import AtomicWriter
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
-from r2b._labels.rows import MemoryRows
+from r2b._labels.rows import FORMS, Form, MemoryRows
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import rows_for_audit
 from r2b.errors import ParameterError
@@ -164,10 +165,7 @@ def report_of_labels(
     """Make the report of fair labels; arguments as for :meth:`r2b.FairLabels.report`."""
     assert isinstance(fair, FairLabels)
     form, random_state, key = how
-    if form not in ("soft", "round", "sample", "expand"):
-        raise ParameterError(
-            f"form is {form!r}.", remedy="Pass 'soft', 'round', 'sample' or 'expand'.", form=form
-        )
+    one_of("form", form, list(FORMS))
     asked = options_of(options, OPTIONS)
     held = _held(fair)
     data = held.dataset
@@ -177,7 +175,7 @@ def report_of_labels(
         audit = audit_families(data, fair.families, draws)
     arranged, files, label = _origin(fair.rows, data)
     left, mark = _left(fair, form, random_state, key, labels)
-    whole = form in ("round", "sample")
+    whole = FORMS[form].drawn
     seed = "a new one each time" if random_state is None else random_state
     again = f"fair.{form}(random_state={random_state!r})" if whole else "fair.soft_labels"
     calls = _input_call(arranged == "counts")
@@ -242,16 +240,16 @@ def _held(fair: FairLabels) -> FairLabels:
 
 
 def _left(
-    fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any
+    fair: FairLabels, form: Form, random_state: Any, key: Any, labels: Any
 ) -> tuple[Realised | None, str | None]:
     """Measure the labels that were returned, and give their checksum where they are at hand."""
     if labels is not None:
         return fair.realised(labels), fingerprint(labels)
-    if form in ("soft", "expand"):
+    if not FORMS[form].drawn:
         at_hand = not isinstance(fair.rows, TableRows)
         return None, mark_of_blocks(fair.iter_soft()) if at_hand else None
     if isinstance(fair.rows, TableRows):
-        return fair.realised_as(form, random_state, key=key), None  # type: ignore[arg-type]
+        return fair.realised_as(form, random_state, key=key), None
     made = getattr(fair, form)(random_state, key=key)
     return fair.realised(made), fingerprint(made)
 

@@ -25,7 +25,8 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
 
     The shares of a group add up to 1, and those of a class to that of all rows. If a single cell
     of a group or a class is hidden, the next smallest is hidden too, until none follows from the
-    others. Largest differences are still over all cells.
+    others. Differences and ratios of classes with hidden cells are hidden too; the largest
+    difference of a family is still over all cells.
 
     Parameters
     ----------
@@ -121,22 +122,17 @@ def _hide_family(family: Facts, mask: Array, below: int) -> None:
     if 0 < family.left_out < below:
         family["left_out"] = f"<{below}"
     _hide_means(family, mask, below)
-    shown = [value for value in family.ratio_by_class if isinstance(value, float)]
-    family["ratio"] = min(shown, default=f"<{below}")
     del family["to_overall"], family["to_overall_by_class"]
 
 
 def _hide_means(family: Facts, mask: Array, below: int) -> None:
-    """Hide the means of cells, and compare groups in a class over the others."""
-    means = np.asarray(family.means, np.float64)
-    family["means"] = np.where(mask, f"<{below}", means.astype(object)).tolist()
-    for k in range(means.shape[1]):
-        left = means[~mask[:, k], k]
-        found: tuple[Any, Any] = f"<{below}", f"<{below}"
-        if len(left) > 1:
-            low, high = float(left.min()), float(left.max())
-            found = high - low, low / high if high > 0 else None
-        family.disparity_by_class[k], family.ratio_by_class[k] = found
+    """Hide the means of cells, and what compares groups in a class of such cells."""
+    few = f"<{below}"
+    family["means"] = np.where(mask, few, np.asarray(family.means, object)).tolist()
+    for k in np.flatnonzero(mask.any(axis=0)):
+        family.disparity_by_class[k] = family.ratio_by_class[k] = few
+    if mask.any():
+        family["ratio"] = few
 
 
 def _hide_findings(facts: Facts, hidden: set[Cell], below: int) -> None:

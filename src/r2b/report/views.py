@@ -86,9 +86,10 @@ def _value(figure: Any, hidden: float) -> float:
 
 
 def _farthest(means: list[Any], overall: list[float]) -> float | str:
-    pairs = zip(means, overall, strict=True)
-    away = [abs(mean - whole) for mean, whole in pairs if not isinstance(mean, str)]
-    return max(away) if away else str(means[0])
+    hidden = [mean for mean in means if isinstance(mean, str)]
+    if hidden:  # the group may be farthest from all where it has few rows
+        return hidden[0]
+    return float(max(abs(mean - whole) for mean, whole in zip(means, overall, strict=True)))
 
 
 def _pair(
@@ -167,24 +168,24 @@ def _ratios(family: Facts, later: Facts | None) -> dict[str, Any]:
         if before is None and after is None:  # a class of no group
             continue
         shares = list(zip([means[k] for means in family.means], groups, strict=True))
-        low, high, most = None, None, 0.0
-        if isinstance(before, float):
-            known = [each for each in shares if not isinstance(each[0], str)]
-            low, high, most = min(known), max(known), max(known)[0]
+        hidden = isinstance(before, str)
+        low, high = (None, None) if before is None or hidden else (min(shares), max(shares))
         rows.append({"class": name, "before": before, "after": after, "low": low, "high": high})
         for n_rows, (share, group) in zip(family.rows, shares, strict=True):
-            ratio = share / most if most and not isinstance(share, str) else None
+            ratio = share / high[0] if high else before
             each = {"class": name, "group": group, "rows": n_rows, "share": share, "ratio": ratio}
             every.append(each)
     rows.sort(key=lambda each: _value(each["before"], 2.0))
     every.sort(key=lambda each: _value(each["ratio"], 2.0))
+    n_hidden = sum(isinstance(each["before"], str) for each in rows)
     return {
         "family": words.family_name(family.name),
         "rows": rows[:TOP_ROWS],
         "more": max(0, len(rows) - TOP_ROWS),
         "every": every[:LISTED_RATIOS],
         "every_more": max(0, len(every) - LISTED_RATIOS),
-        "classes": len(rows),
+        "classes": len(rows) - n_hidden,
+        "hidden": n_hidden,
         "absent": len(family.classes) - len(rows),
         "below": sum(words.is_short(each["before"]) for each in rows),
         "below_after": later and sum(words.is_short(each["after"]) for each in rows),

@@ -30,8 +30,8 @@ _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
 _PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
 _SMALL_GROUPS = (
-    "The means of such a group move far by chance alone. min_group_size refuses, merges or leaves "
-    "out small groups."
+    "The means of such a group move far by chance alone. Groups below a smallest size can be "
+    "refused, merged or left out."
 )
 _FORMS = {
     "soft": "as probabilities",
@@ -50,9 +50,10 @@ _USE = {
 _SUPPRESSED = (
     "Of {of:,} cells, {cells:,} are shown as <{below}: those of fewer than {below} rows and, where "
     "a single one of a group or a class would follow from the others, the next smallest too. "
-    "Largest differences are over all cells, those not shown among them. Tables of several "
-    "families, or several reports of the same rows, may together still tell what one of them does "
-    "not: look before publishing."
+    "A class with such cells shows no difference and no ratio, nor a group how far it is from all. "
+    "The largest difference of a family and the shares of all rows count every cell, and beside "
+    "the shares that are shown may tell those that are not. So may tables of several families, or "
+    "several reports of the same rows, together: look before publishing."
 )
 _GENERAL = {
     "A difference is not its cause": "Parity compares how often each {noun} is given. It does not "
@@ -363,14 +364,18 @@ def _asked(model: Facts) -> str:
         bound += f" on {_and([each.replace('_', ' ') for each in named])}"
     # a group is judged several times where rows of every true class are compared
     once = len({each.group for each in model.asked}) == len(verdicts)
-    n, what = len(verdicts), "groups" if once else "comparisons"
+    one, several = ("group", "groups") if once else ("comparison", "comparisons")
+    if any(each.other for each in model.asked):  # the two groups that differ most
+        one, several = "family", "families"
+    n = len(verdicts)
+    every = plural(n, one, several)
     failed, unclear = (verdicts.count(each) for each in ("not met", "not shown"))
     if failed:
-        return f"{bound} is not met for {failed} of {n} {what}"
+        return f"{bound} is not met for {failed} of {every}"
     if unclear == n:
         return f"there are too few rows to show whether {bound} is met"
     few = f" and not shown for {unclear}" if unclear else ""
-    return f"{bound} is met for {n - unclear} of {n} {what}{few}"
+    return f"{bound} is met for {n - unclear} of {every}{few}"
 
 
 def criterion(verdict: Facts) -> str:
@@ -511,8 +516,10 @@ def _answer_of_audit(facts: Facts) -> Iterator[dict[str, str]]:
         low, high = (number(100 * end) for end in found.interval)
         note = f"{number(100 * found.level, 0)} % interval of the difference"
         yield _figure("Interval", f"{low} to {high}", "points", note)
-    ratios = [family.ratio for family in families if isinstance(family.ratio, float)]
-    if ratios and facts.change is None:
+    ratios = [family.ratio for family in families if family.ratio is not None]
+    # below a ratio that is hidden there may be none, or any
+    hidden = any(isinstance(each, str) for each in ratios)
+    if ratios and not hidden and facts.change is None:
         note = "lowest share of a group over the highest; four fifths is 0.8"
         yield _figure("Ratio", ratio(min(ratios)), "", note)
 
@@ -526,6 +533,10 @@ def _answer_if_made(facts: Facts) -> Iterator[dict[str, str]]:
 
 
 def _answer_of_model(model: Facts) -> Iterator[dict[str, str]]:
+    if isinstance(model.epsilon, (int, float)):
+        note = _asked(model) if model.asked else "whether it is met was not tested"
+        figure = number(100 * model.epsilon), "points", f"at most, of the model; {note}"
+        yield _figure("Asked", *figure)
     if model.promise.bound is not None:
         note = f"at most, for new rows, in {model.promise.criterion}"
         yield _figure("Promise", number(100 * model.promise.bound), "points", note)
@@ -766,8 +777,9 @@ def _next_of_model(model: Facts, found: Facts | None) -> str:
         return "Report on more rows: these are too few to show whether the bound is met."
     if not asked and found is not None and found.verdict == "beyond chance":
         return (
-            "First ask whether the difference has a reason that should count. If not, "
-            "ParityPostprocessor corrects the decisions of a finished classifier."
+            "First ask whether the difference has a reason that should count. If not, the "
+            "decisions of a finished classifier can be corrected: in Python, by "
+            "ParityPostprocessor."
         )
     return "Measure again when the model, the people it decides about, or the law changes."
 
