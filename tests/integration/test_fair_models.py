@@ -681,7 +681,7 @@ def test_probabilities_that_prices_cannot_move_are_said():
     leaning = X.copy()
     leaning[:, 0] += SEX == "b"
     y = np.where(leaning[:, 0] + 0.1 * rng.normal(size=len(X)) > 1, "yes", "no")
-    with pytest.warns(NotFairWarning, match=r"probabilities have a disparity of 0\.\d+: prices"):
+    with pytest.warns(DataWarning, match=r"probabilities have a disparity of 0\.\d+: prices"):
         model = fitted(
             ParityPostprocessor,
             DecisionTreeClassifier(random_state=0),

@@ -169,7 +169,7 @@ def test_whether_an_epsilon_that_is_stated_is_met_stands_in_the_report(weight: A
         (asked,) = report.facts["model"]["asked"]
         assert (asked["epsilon"], asked["verdict"]) == (epsilon, verdict)
         page = report.to_markdown()
-        assert f"| Asked | {100 * epsilon:.1f} points | at most, of the model; " in page
+        assert f"the bound of {100 * epsilon:.1f} points is" in page
         assert "The two groups of a family that differ most are compared." in report.to_html()
     report = predictions_report(decided, epsilon=0.05, n_permutations=0, **given)
     assert report.facts["model"]["asked"] is None

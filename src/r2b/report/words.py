@@ -533,9 +533,9 @@ def _answer_if_made(facts: Facts) -> Iterator[dict[str, str]]:
 
 
 def _answer_of_model(model: Facts) -> Iterator[dict[str, str]]:
-    if isinstance(model.epsilon, (int, float)):
-        note = _asked(model) if model.asked else "whether it is met was not tested"
-        figure = number(100 * model.epsilon), "points", f"at most, of the model; {note}"
+    if isinstance(model.epsilon, (int, float)) and not model.asked:  # else the title says it
+        note = "at most, of the model; whether it is met was not tested"
+        figure = number(100 * model.epsilon), "points", note
         yield _figure("Asked", *figure)
     if model.promise.bound is not None:
         note = f"at most, for new rows, in {model.promise.criterion}"

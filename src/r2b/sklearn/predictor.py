@@ -255,8 +255,13 @@ class FairPredictor(ReportsItself, ABC):
         self.parity_ = report_of("decisions", groups, fair, rows.labels, decisions.weight, True)
         probabilities = replace(decisions, kind="probabilities")
         self.probability_rule_, soft = find_rule(probabilities, rows.folds)
-        stuck = report_of("probabilities", groups, soft, None, decisions.weight, True).not_met
-        self._warn(self.decision_rule_, max([each.disparity for each in stuck], default=None))
+        self._warn(self.decision_rule_)
+        if stuck := report_of("probabilities", groups, soft, None, decisions.weight, True).not_met:
+            apart = max(each.disparity for each in stuck)
+            held = "prices cannot move scores of 0 and 1"
+            problem = f"The probabilities have a disparity of {apart:.3f}: {held}."
+            remedy = "Decide by predict, or calibrate the estimator."
+            warn(DataWarning(problem, remedy=remedy, disparity=apart))
         if rows.truth is not None and self._n_points():
             plan = self.decision_rule_.plan
             self.frontier_ = trace_frontier(decisions, codes, self._n_points(), plan, rows.seed)
@@ -281,11 +286,8 @@ class FairPredictor(ReportsItself, ABC):
         except (InputError, ParameterError):
             return None
 
-    def _warn(self, rule: FairScores, stuck: float | None) -> None:
-        """Say where decisions are unfair, or not what a user expects of a fair model.
-
-        ``stuck`` is the disparity of probabilities, where these are not in parity.
-        """
+    def _warn(self, rule: FairScores) -> None:
+        """Say where decisions are unfair, or not what a user expects of a fair model."""
         unfair = self.parity_.problems()
         problems = list(unfair)
         numbers = rule.accuracy, rule.majority, rule.plain_accuracy
@@ -300,20 +302,14 @@ class FairPredictor(ReportsItself, ABC):
         if rule.is_plain:
             found = "do not meet" if unfair else "meet"
             problems.append(f"The decisions are those of the plain model, which {found} epsilon.")
+        if not problems:
+            return
         other = "" if self.attribute == "given" else "`attribute='given'`, "
         other += "a better `group_estimator`, " * bool(other)
         remedy = f"Pass more rows, {other}`small_groups='merge'` or 'exclude' with "
         remedy += "`min_group_size`, or a larger epsilon."
-        if stuck is not None:
-            held = "prices cannot move scores of 0 and 1"
-            problem = f"The probabilities have a disparity of {stuck:.3f}: {held}."
-            way = "Decide by predict, or calibrate the estimator."
-            remedy = f"{remedy} {way}" if problems else way
-            problems.append(problem)
-        if not problems:
-            return
         kind: Any = NotFairWarning
-        if rule.is_plain and not unfair and stuck is None:
+        if rule.is_plain and not unfair:
             kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
         named = [each.group for each in (*self.parity_.not_met, *self.parity_.likely)]
         facts = {"groups": named, "accuracy": rule.accuracy}
