@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -24,7 +25,7 @@ from r2b._data.columns import (
     refuse_other_rows,
     row_labels,
 )
-from r2b._data.compute import generator
+from r2b._data.compute import generator, one_blas_thread
 from r2b._data.dataset import read_known_labels
 from r2b._data.numbers import refuse_no_probability, refuse_other_number
 from r2b._data.values import warn
@@ -73,6 +74,11 @@ from r2b.sklearn.training import (
 
 AttributeUse = Literal["predicted", "given"]
 _GROUPS = ("sensitive_features", "control_features")
+_THREADED = 1 << 22
+"""Numbers in X from which learners may gain by a threaded BLAS.
+
+On smaller tables its threads wait for each other: logistic regression takes ten times as long.
+"""
 _FITTED = (
     "classes_",
     "report_",
@@ -112,8 +118,10 @@ class FairPredictor(ReportsItself, ABC):
             fit_params = _check_method_params(whole.X, fit_params, left)
         for name in _FITTED:  # of a model before
             self.__dict__.pop(name, None)
+        small = np.prod(getattr(X, "shape", (0,))) < _THREADED
         try:
-            self._fit_on(X, y, data, clusters, fit_params)
+            with one_blas_thread() if small else nullcontext():
+                self._fit_on(X, y, data, clusters, fit_params)
         except BaseException:  # what was made until then predicts nothing
             self.__dict__.pop("classes_", None)
             raise
@@ -245,6 +253,7 @@ class FairPredictor(ReportsItself, ABC):
         self._score_form = form
         return scores, model
 
+    @one_blas_thread()
     def _fit_rules(self, rows: FitRows, scores: Floats, codes: Floats | None) -> None:
         """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
         groups = rows.groups
