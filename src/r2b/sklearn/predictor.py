@@ -253,27 +253,29 @@ class FairPredictor(ReportsItself, ABC):
         self._score_form = form
         return scores, model
 
-    @one_blas_thread()
     def _fit_rules(self, rows: FitRows, scores: Floats, codes: Floats | None) -> None:
         """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
-        groups = rows.groups
-        used = groups.given(scores) if self.attribute == "given" else codes
-        assert used is not None
-        decisions = ScoreRows("decisions", scores, used, groups, rows.labels)
-        self.decision_rule_, fair = find_rule(decisions, rows.folds)
-        self.parity_ = report_of("decisions", groups, fair, rows.labels, decisions.weight, True)
-        probabilities = replace(decisions, kind="probabilities")
-        self.probability_rule_, soft = find_rule(probabilities, rows.folds)
-        self._warn(self.decision_rule_)
-        if stuck := report_of("probabilities", groups, soft, None, decisions.weight, True).not_met:
-            apart = max(each.disparity for each in stuck)
-            held = "prices cannot move scores of 0 and 1"
-            problem = f"The probabilities have a disparity of {apart:.3f}: {held}."
-            remedy = "Decide by predict, or calibrate the estimator."
-            warn(DataWarning(problem, remedy=remedy, disparity=apart))
-        if rows.truth is not None and self._n_points():
-            plan = self.decision_rule_.plan
-            self.frontier_ = trace_frontier(decisions, codes, self._n_points(), plan, rows.seed)
+        with one_blas_thread():
+            groups = rows.groups
+            used = groups.given(scores) if self.attribute == "given" else codes
+            assert used is not None
+            decisions = ScoreRows("decisions", scores, used, groups, rows.labels)
+            self.decision_rule_, fair = find_rule(decisions, rows.folds)
+            self.parity_ = report_of("decisions", groups, fair, rows.labels, decisions.weight, True)
+            probabilities = replace(decisions, kind="probabilities")
+            self.probability_rule_, soft = find_rule(probabilities, rows.folds)
+            self._warn(self.decision_rule_)
+            if stuck := report_of(
+                "probabilities", groups, soft, None, decisions.weight, True
+            ).not_met:
+                apart = max(each.disparity for each in stuck)
+                held = "prices cannot move scores of 0 and 1"
+                problem = f"The probabilities have a disparity of {apart:.3f}: {held}."
+                remedy = "Decide by predict, or calibrate the estimator."
+                warn(DataWarning(problem, remedy=remedy, disparity=apart))
+            if rows.truth is not None and self._n_points():
+                plan = self.decision_rule_.plan
+                self.frontier_ = trace_frontier(decisions, codes, self._n_points(), plan, rows.seed)
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
         """Train who predicts the groups, and return their predictions out of fold."""
