@@ -76,7 +76,7 @@ class SolverSettings:
     threshold_steps: int = 150
     agreement_lam: float = 1e-4
     sample_from: int = 1 << 21
-    sampled: tuple[int, int] = (128, 64)
+    sampled: tuple[int, int] = (128, 32)
     sampled_per_price: int = 20
 
 
