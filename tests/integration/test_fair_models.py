@@ -664,6 +664,7 @@ def test_a_report_refuses_what_it_would_not_look_at():
         )
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.DataWarning", "ignore::r2b.errors.NotFairWarning")
 @pytest.mark.parametrize("random_state", [np.random.default_rng(0), None])
 def test_decisions_are_the_same_however_often_they_are_asked_for(random_state):
     rough = DecisionTreeClassifier(max_depth=2, random_state=0)

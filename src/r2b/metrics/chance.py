@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,32 @@ from r2b.metrics.means import means_of, table_to_measure
 from r2b.metrics.resampling import FamilyRows, kinds_of, ranges
 
 RARE = 0.05  # what fewer fair tables than this show is beyond chance
+
+Verdict = Literal["met", "not shown", "not met"]
+
+WIDEST = 0.1
+"""Where new rows may be farther above epsilon than this, parity is not shown."""
+
+
+def verdict_of(
+    disparity: Floats | float, epsilon: Floats | float, chance: Floats | float
+) -> Verdict:
+    """Judge disparities by what they may be and by what chance explains.
+
+    "not met" where one is above epsilon by more than chance explains; "met" where none is above
+    epsilon and half of that (added as squares, as noise is), nor with chance on top above epsilon
+    by more than 0.1.
+
+    Examples
+    --------
+    >>> [verdict_of(each, 0.05, 0.02) for each in (0.05, 0.06, 0.08)]
+    ['met', 'not shown', 'not met']
+    """
+    over, noise = np.asarray(disparity) - epsilon, np.asarray(chance)
+    if (over > noise).any():
+        return "not met"
+    within = (disparity <= np.hypot(epsilon, 0.5 * noise)).all()
+    return "met" if within and (over + noise).max() <= WIDEST else "not shown"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.values import json_value
 from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import R2BError
+from r2b.metrics.chance import verdict_of
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance, read_predictions
 from r2b.metrics.promise import parity_promise
 from r2b.report.facts import AFTERWARDS, facts_of_audit, flows_between
@@ -30,12 +31,6 @@ from r2b.report.results import OPTIONS, Report, options_of
 from r2b.report.suppress import suppressed
 from r2b.report.trace import check_lines, files_of, fingerprint, stamp, versions
 from r2b.report.words import Facts, as_facts, bounded_families, limits_of
-
-WIDEST = 0.1
-"""Where new rows may be farther above epsilon than this, it is not shown that a bound is met.
-
-This is the rule of the verdicts of fair models, whose module needs scikit-learn.
-"""
 
 
 class ModelReportOptions(TypedDict, total=False):
@@ -309,16 +304,12 @@ def _versions(model: Any) -> dict[str, str]:
 
 
 def _verdicts(found: Audit, epsilon: float) -> list[dict[str, Any]]:
-    """Judge the largest difference of each family, by the rule of models that make verdicts."""
+    """Judge the largest difference of each family."""
     verdicts = []
     for each in found.families:
         if each.chance is None:
             continue
-        most, chance, verdict = each.disparity, each.chance.quantile, "not shown"
-        if most > epsilon + chance:
-            verdict = "not met"
-        elif most <= np.hypot(epsilon, 0.5 * chance) and most + chance <= epsilon + WIDEST:
-            verdict = "met"
+        chance = each.chance.quantile
         verdicts.append(
             {
                 "family": each.name,
@@ -327,10 +318,10 @@ def _verdicts(found: Audit, epsilon: float) -> list[dict[str, Any]]:
                 "other": "each other",
                 "class_name": each.largest.class_name,
                 "n_rows": float(sum(each.rows)),
-                "disparity": most,
+                "disparity": each.disparity,
                 "epsilon": float(epsilon),
                 "chance": chance,
-                "verdict": verdict,
+                "verdict": verdict_of(each.disparity, epsilon, chance),
             }
         )
     return verdicts

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
+from r2b.metrics.chance import Verdict, verdict_of
 from r2b.sklearn.groups import Comparison, TrueGroups
 from r2b.sklearn.prices import ROUGH
 from r2b.sklearn.rule import (
@@ -193,11 +194,6 @@ def _path(
             found[:, k] = new.accuracy(fair), largest_disparity(new.groups, fair)
     return found[0], found[1]
 
-
-Verdict = Literal["met", "not shown", "not met"]
-
-WIDEST = 0.1
-"""Where new rows may be farther above epsilon than this, parity is not shown."""
 
 NOTICED = 0.025
 """Below this, one standard deviation of chance is no reason to warn."""
@@ -436,16 +432,9 @@ def _judged(
     against[one] = means[one]
     disparity = np.maximum(bound.measure(against, size), least)
     epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]
-    over = np.where(np.isfinite(epsilon), disparity - epsilon, -np.inf)
-    verdict: Verdict = "not shown"
-    k = int((over - chance).argmax())
-    if over[k] > chance[k]:
-        verdict = "not met"
-    else:  # what is shown of the other classes is what the least certain one allows
-        k = int((over + chance).argmax())
-        within = np.hypot(epsilon, 0.5 * chance)
-        if (disparity <= within).all() and over[k] + chance[k] <= WIDEST:
-            verdict = "met"
+    verdict, over = verdict_of(disparity, epsilon, chance), disparity - epsilon
+    # of classes that are not beyond chance the least certain one is shown
+    k = int((over - chance if verdict == "not met" else over + chance).argmax())
     known = groups.schema.classes.values if groups.outcomes is None else groups.outcomes.names
     name = None if each.n_right else plain_value(known[k])
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))

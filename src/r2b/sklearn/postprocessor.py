@@ -18,7 +18,7 @@ from r2b.sklearn.groups import FitRows
 from r2b.sklearn.labels import require_sensitive, store, weight_column
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.multilabel import update_tags, warn_of_tags
-from r2b.sklearn.predictor import AttributeUse, FairPredictor
+from r2b.sklearn.predictor import AttributeUse, FairPredictor, few_threads
 
 WITHOUT = (
     *("lam", "objective", "costs", "normalize"),
@@ -281,7 +281,8 @@ class ParityPostprocessor(FairPredictor):
                 raise InputError(problem, remedy=remedy, group=empty[0], family=each.name)
         folds = make_folds(cells, self.cv, self._seed)
         rows = FitRows(X, None, {}, groups, folds, None, None, self._seed, {})
-        self._fit_rules(rows, scores, self._fit_groups(rows))
+        with few_threads(X):
+            self._fit_rules(rows, scores, self._fit_groups(rows))
 
     def _refuse_learner(self) -> None:
         if not self.prefit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -93,6 +93,12 @@ _FITTED = (
 )
 
 
+def few_threads(X: Any) -> AbstractContextManager[None]:
+    """Keep linear algebra on one thread while models are trained on a small table."""
+    small = np.prod(getattr(X, "shape", (0,))) < _THREADED
+    return one_blas_thread() if small else nullcontext()
+
+
 class FairPredictor(ReportsItself, ABC):
     """The base of classifiers whose predictions are made fair by prices."""
 
@@ -118,9 +124,8 @@ class FairPredictor(ReportsItself, ABC):
             fit_params = _check_method_params(whole.X, fit_params, left)
         for name in _FITTED:  # of a model before
             self.__dict__.pop(name, None)
-        small = np.prod(getattr(X, "shape", (0,))) < _THREADED
         try:
-            with one_blas_thread() if small else nullcontext():
+            with few_threads(X):
                 self._fit_on(X, y, data, clusters, fit_params)
         except BaseException:  # what was made until then predicts nothing
             self.__dict__.pop("classes_", None)
@@ -464,7 +469,7 @@ class FairPredictor(ReportsItself, ABC):
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "decision_rule_"):
-            if not (sensitive_features is control_features is key is None):
+            if any(each is not None for each in (sensitive_features, control_features, key)):
                 problem = "The prediction was given groups or a key, which nothing looks at."
                 remedy = "Leave them out, or fit with `decisions='fair'`."
                 raise ParameterError(problem, remedy=remedy)
